@@ -17,7 +17,7 @@ import numpy as np
 import cavity
 from benchmarks.results import Table
 from cavity import inducing, kernels, likelihoods
-from cavity.learning.optimisers.checkpoint import Search
+from cavity.learning.progress.checkpoint import Search
 from cavity.persistence.checkpoint import Checkpoint, FileJournal
 
 TABLE = Table("checkpoint_cost.csv", ("fit",))

@@ -28,7 +28,7 @@ from benchmarks.data import uci
 from benchmarks.results import Table
 from cavity.inference.energy import empty_sites
 from cavity.inference.solvers.parallel import parallel
-from cavity.inference.solvers.sequential import in_batches
+from cavity.inference.solvers.sequential import minibatch_sweeps
 from cavity.learning.data.arrays import Data, prepare
 from cavity.learning.infer import as_dtype
 from cavity.parameters import FIXED
@@ -135,7 +135,7 @@ def swept(model: cavity.GP, data: Data, step: jax.Array, *, sequential: bool) ->
     limits = {"step": step, "tolerance": 1e-8, "max_sweeps": 500}
     start = empty_sites(graph)
     if sequential:
-        return in_batches(graph, start, batch=1, **limits)[1].converged
+        return minibatch_sweeps(graph, start, batch=1, **limits)[1].converged
     return parallel(graph, start, **limits)[1].converged
 
 

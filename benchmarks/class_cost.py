@@ -21,8 +21,8 @@ from benchmarks.results import Table
 from benchmarks.timing import median
 from cavity.inference.energy import Graph, beliefs, empty_sites, energy
 from cavity.inference.solvers.parallel import sweep
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import one_blas_thread
 
 TABLE = Table("class_cost.csv", ("what", "rows", "classes"))
 

@@ -22,10 +22,10 @@ import numpy as np
 from benchmarks.image_sets import mnist
 from benchmarks.results import Table
 from cavity import inducing, kernels, likelihoods
-from cavity.learning.images import ImageSearch, fit_images
-from cavity.learning.infer import one_blas_thread
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.initialisation.images import Convolution, convolution_start
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.plans.images import ImageSearch, fit_images
 
 COLOURS = Table("colours.csv", ("digits", "kernel", "points", "images", "power"))
 SHAPE = (28, 28, 2)

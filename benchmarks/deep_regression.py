@@ -22,9 +22,9 @@ import cavity
 from benchmarks.data import uci
 from benchmarks.results import Table
 from cavity.learning.data.scales import tally
-from cavity.learning.deep import fit_deep
 from cavity.learning.initialisation.deep import chosen_start
 from cavity.learning.initialisation.inducing_points import select_inducing
+from cavity.learning.plans.deep import fit_deep
 
 SETS = ("yacht", "boston", "energy", "concrete", "wine_red", "kin8nm", "power", "naval", "protein")
 TABLE = Table("deep_regression.csv", ("set", "M", "power", "width", "split"))

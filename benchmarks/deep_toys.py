@@ -20,8 +20,8 @@ import numpy as np
 
 import cavity
 from benchmarks.results import Table
-from cavity.learning.deep import noise_floor
 from cavity.learning.initialisation.deep import deepen, hidden_start
+from cavity.learning.plans.deep import noise_floor
 
 TABLE = Table("deep_toys.csv", ("set", "model", "power", "seed"))
 POWERS = (0.001, 0.5, 1.0)

@@ -29,8 +29,9 @@ import cavity
 from benchmarks.results import Table
 from cavity.inference.energy import empty_sites
 from cavity.inference.solvers.parallel import sweep
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import as_dtype, one_blas_thread
+from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
 from cavity.numerics.linalg import inverse_lower
 

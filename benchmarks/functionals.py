@@ -22,8 +22,9 @@ import cavity
 from benchmarks.results import Table
 from cavity import inducing, kernels, likelihoods
 from cavity.inducing import Points, covariance
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import as_dtype, one_blas_thread
+from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
 
 TABLE = Table("functionals.csv", ("kind", "rows", "M"))

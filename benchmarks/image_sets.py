@@ -29,10 +29,10 @@ from benchmarks.data import FOLDER
 from benchmarks.results import Table
 from cavity import inducing, kernels, likelihoods
 from cavity.estimators.predictions import class_log_probabilities
-from cavity.learning.images import ImageSearch, fit_images
 from cavity.learning.initialisation.images import Convolution, convolution_start, typical_distance
 from cavity.learning.initialisation.inducing_points import select_inducing
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.plans.images import ImageSearch, fit_images
 
 SETS = Table("image_sets.csv", ("set", "kernel", "power", "points", "learning"))
 KERNELS = (

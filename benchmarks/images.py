@@ -30,8 +30,8 @@ from benchmarks.results import Table
 from cavity import inducing, kernels, likelihoods
 from cavity.inference.energy import empty_sites, energy
 from cavity.inference.solvers.parallel import sweep
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import one_blas_thread
 
 COST = Table("image_cost.csv", ("images", "points"))
 SHARED = Table("image_shared.csv", ("form", "functions", "images", "points"))

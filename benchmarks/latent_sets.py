@@ -22,8 +22,8 @@ import numpy as np
 import cavity
 from benchmarks.data import FOLDER
 from benchmarks.results import Table
-from cavity.learning.latent import fit_latent
-from cavity.learning.result import FitResult
+from cavity.learning.plans.latent import fit_latent
+from cavity.learning.results.result import FitResult
 
 TABLE = Table("latent_sets.csv", ("task", "model", "power"))
 MINIBATCHES = cavity.TiedPowerEP(

@@ -42,7 +42,8 @@ jax.config.update("jax_enable_x64", True)
 import numpy as np
 import cavity
 from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import as_dtype, one_blas_thread
+from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
 
 rows, inputs, M, _, power = map(float, sys.argv[1:])

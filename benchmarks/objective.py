@@ -17,8 +17,9 @@ import numpy as np
 
 import cavity
 from benchmarks.results import Table
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import as_dtype, one_blas_thread
+from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
 
 TABLE = Table("objective.csv", ("N", "M", "D", "power"))

@@ -26,8 +26,9 @@ import cavity
 from benchmarks.results import Table
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.solvers.fixed_point import find_fixed_point
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import as_dtype, one_blas_thread
+from cavity.learning.infer import as_dtype
 
 TABLE = Table("robust_ep.csv", ("seed", "power"))
 STARTS = Table("four_points.csv", ("start", "power"))

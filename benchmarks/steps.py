@@ -15,9 +15,10 @@ import numpy as np
 from benchmarks.peers import problems
 from benchmarks.peers.with_cavity import _jitter, _model
 from benchmarks.results import Table
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.scales import LOCATION
-from cavity.learning.infer import as_dtype, one_blas_thread
+from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.lbfgs import Progress, minimise
 from cavity.parameters import free_parts, units

@@ -32,7 +32,7 @@ from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
-from cavity.models.remembered import past_of
+from cavity.models.remembered import posterior_past
 
 TABLE = Table("stream_cost.csv", ("what", "rows", "M"))
 PARTS = ("gradient", "update", "adf", "memory")
@@ -77,7 +77,7 @@ def gradient(rows: int, M: int) -> None:
     alone = prepare(X[:rows], y[:rows], power=0.5)
     for past_power in (0.0, 0.5):
         power = 0.0 if past_power == 0.0 else jnp.asarray(past_power)
-        past = past_of(earlier.posterior, earlier.log_evidence, power)
+        past = posterior_past(earlier.posterior, earlier.log_evidence, power)
         after = dataclasses.replace(alone, past=past)
         both = [Objective(as_dtype(model, data), data) for data in (alone, after)]
         without, with_past = alternating(*(partial(each, each.first) for each in both))

@@ -19,8 +19,9 @@ from benchmarks.bracket import rows_of_kin40k
 from benchmarks.objective import medians_ms
 from benchmarks.results import Table
 from cavity import inducing, kernels, likelihoods
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import as_dtype, one_blas_thread
+from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
 
 TABLE = Table("tight.csv", ("method", "rows", "points", "seed"))

@@ -26,10 +26,10 @@ import cavity
 from benchmarks.image_sets import mnist
 from benchmarks.results import Table
 from cavity import inducing, kernels, likelihoods, means
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.validation import all_fixed
-from cavity.learning.images import targets
-from cavity.learning.infer import one_blas_thread
 from cavity.learning.initialisation.images import typical_distance
+from cavity.learning.plans.images import targets
 from cavity.parameters import bijections
 
 TURNED = Table("warps.csv", ("angle", "warps", "points", "images", "power"))

@@ -77,7 +77,7 @@ MARGINALS = (
     ),
     Fault(
         "diagnostics have the presence of the first output",
-        "learning/diagnostics/row_diagnostics.py",
+        "learning/results/row_diagnostics.py",
         "np.asarray(self.data.rows.presence) > 0.0",
         "np.asarray(self.data.rows.presence)[:, :1] > 0.0",
         ("inference/test_leave_one_out.py::test_outputs_missing_in_different_places",),

@@ -125,9 +125,9 @@ DEEP_FAULTS = (
     ),
     Fault(
         "a deep fit that ends below its sparse GP has converged",
-        "learning/deep.py",
-        "converged=False, message=message)",
-        "message=message)",
+        "learning/plans/deep.py",
+        "best.judged(message, converged=False)",
+        "best.judged(message, converged=best.converged)",
         (START + "test_a_fit_that_ends_below_its_start_gives_the_start",),
     ),
     Fault(

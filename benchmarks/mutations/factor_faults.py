@@ -130,7 +130,7 @@ EXACT = (
     ),
     Fault(
         "exact sites have the whole residual",
-        "inference/factors/gaussian_sites.py",
+        "inference/variables/gaussian_sites.py",
         "precision = w / (1.0 + a * d * w)",
         "precision = w / (1.0 + d * w)",
         (
@@ -139,28 +139,28 @@ EXACT = (
     ),
     Fault(
         "the presence of the first output stands for all, exact rows",
-        "inference/factors/gaussian_sites.py",
+        "inference/variables/gaussian_sites.py",
         "w = presence / variance  # N G",
         "w = presence[:, :1] / variance",
         ("equivalence/test_general_row.py::test_outputs_are_independent_problems",),
     ),
     Fault(
         "absent rows have constants",
-        "inference/factors/gaussian_sites.py",
+        "inference/variables/gaussian_sites.py",
         "constant = presence * (LOG_2PI + jnp.log(variance))",
         "constant = (LOG_2PI + jnp.log(variance))",
         ("equivalence/test_rows.py::test_presence_picks_rows",),
     ),
     Fault(
         "the presence of the first output stands for all, exact blocks",
-        "inference/factors/gaussian_sites.py",
+        "inference/variables/gaussian_sites.py",
         "jnp.broadcast_to(presence / variance, ",
         "jnp.broadcast_to(presence[..., :1] / variance, ",
         ("equivalence/test_general_row.py::test_outputs_are_independent_problems",),
     ),
     Fault(
         "the sites' own part in the factor's slope is left out",
-        "inference/factors/fused_gaussian.py",
+        "inference/variables/fused_gaussian.py",
         "@ (gram + own_gram))",
         "@ gram)",
         ("inference/test_fused_gaussian.py::test_messages_and_their_derivatives",),

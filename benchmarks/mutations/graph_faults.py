@@ -80,7 +80,7 @@ ROWS_AND_SITES = (
     ),
     Fault(
         "the jitter of inducing variables is ignored",
-        "inference/graph/views.py",
+        "inference/variables/inducing_view.py",
         "jittered(Kuu, jitter, diag)",
         "jittered(Kuu, 0.0, diag)",
         ("equivalence/test_collapsed.py::test_jitter_is_a_share_of_the_prior_variance",),

@@ -112,7 +112,7 @@ INDUCING_FAULTS = (
     ),
     Fault(
         "rows that observe slopes have the prior mean of values",
-        "inference/graph/views.py",
+        "inference/variables/inducing_view.py",
         "jnp.where(functionals.columns[:, None] < 0, value, slope)",
         "value + 0.0 * slope",
         ("models/test_slopes.py::test_rows_that_observe_slopes_have_the_slope_of_the_prior_mean",),
@@ -167,19 +167,16 @@ INDUCING_FAULTS = (
     ),
     Fault(
         "minibatches of images are taken whatever the evidence says",
-        "learning/images.py",
+        "learning/plans/images.py",
         "if learned.log_evidence >= result.log_evidence:",
         "if np.isfinite(learned.log_evidence):",
         ("estimators/test_images.py::test_minibatches_go_on_where_the_fit_ended",),
     ),
     Fault(
         "minibatches of images learn no inducing patches",
-        "learning/images.py",
-        "learned = _classes_of(cast(GP, further.model), X, labels, scaled, options)",
-        "learned = _classes_of(\n"
-        "            eqx.tree_at(lambda m: m.inducing, further.model, result.model.inducing),\n"
-        "            *(X, labels, scaled, options),\n"
-        "        )",
+        "learning/plans/images.py",
+        "scaled, after.model, ended=",
+        "scaled, eqx.tree_at(lambda m: m.inducing, after.model, result.model.inducing), ended=",
         ("estimators/test_images.py::test_minibatches_go_on_where_the_fit_ended",),
     ),
     Fault(

@@ -66,14 +66,14 @@ LATENT_FAULTS = (
     ),
     Fault(
         "rows of a minibatch take the inputs of the first rows",
-        "models/latent/views.py",
+        "models/inputs/views.py",
         "mean, var = mean[rows.index], var[rows.index]",
         "mean, var = mean[: len(rows.y)], var[: len(rows.y)]",
         (SITES + "test_minibatches_are_unbiased",),
     ),
     Fault(
         "an encoder counts the sites of missing outputs",
-        "models/latent/encoder.py",
+        "models/inputs/encoder.py",
         "jnp.sum(observed * jnp.exp(log_precision), axis=1)",
         "jnp.sum(jnp.exp(log_precision), axis=1)",
         (POSTERIOR + "test_an_encoder_leaves_missing_outputs_out",),
@@ -108,7 +108,7 @@ LATENT_FAULTS = (
     ),
     Fault(
         "collapsed models leave single rows to factors without rows",
-        "learning/diagnostics/row_diagnostics.py",
+        "learning/results/row_diagnostics.py",
         "        return None\n    return leave_one_out(graph",
         "        pass\n    return leave_one_out(graph",
         ("models/test_gplvm_refusals.py::test_new_rows_that_do_not_fit_are_named",),

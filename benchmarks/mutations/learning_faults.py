@@ -55,7 +55,7 @@ LEARNING_FAULTS = (
     ),
     Fault(
         "tied sites count as learned without iterations",
-        "learning/fit.py",
+        "learning/run/fit.py",
         "minimum if run.max_iterations else None",
         "minimum",
         ("inference/test_tied.py::test_without_iterations_parameters_stay_and_sites_are_found",),
@@ -69,7 +69,7 @@ LEARNING_FAULTS = (
     ),
     Fault(
         "Adam makes its steps where no iterations are asked for",
-        "learning/objectives/tied.py",
+        "learning/search/tied.py",
         " or max_iterations == 0:",
         ":",
         ("inference/test_tied.py::test_without_iterations_parameters_stay_and_sites_are_found",),

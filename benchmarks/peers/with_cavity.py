@@ -24,18 +24,19 @@ from cavity.inference.solvers.settings import (
 )
 from cavity.inference.solvers.steps import run_sweeps
 from cavity.inference.variables.inputs import InputMoments
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Minibatch
-from cavity.learning.infer import as_dtype, one_blas_thread
+from cavity.learning.infer import as_dtype
 from cavity.learning.initialisation.network import (
     held_output,
     network_at_mode,
     starting_network,
 )
-from cavity.learning.method import AbstractMethod, Training
+from cavity.learning.methods.base import AbstractMethod, Training
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.optimisers.adam import Adam
-from cavity.models.remembered import past_of
+from cavity.learning.search.adam import Adam
+from cavity.models.remembered import posterior_past
 
 jax.config.update("jax_enable_x64", True)
 Problem = dict[str, np.ndarray]
@@ -92,7 +93,7 @@ def past(p: Problem, method: str) -> Callable[[], float]:
     options: Any = {"power": power, "jitter": _jitter(p)}
     before = p | {"Z": p["Z_before"]}
     earlier = cavity.infer(_model(before, full=False), p["X_before"], p["y_before"], **options)
-    told = past_of(earlier.posterior, 0.0, jnp.asarray(power) if power else 0.0)
+    told = posterior_past(earlier.posterior, 0.0, jnp.asarray(power) if power else 0.0)
     data = dataclasses.replace(prepare(p["X"], p["y"], power=power), past=told)
     model: Any = as_dtype(_model(p, full=False), data)
     objective = Objective(model, data, jitter=_jitter(p))

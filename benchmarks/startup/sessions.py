@@ -54,7 +54,8 @@ import jax
 import numpy as np
 import cavity
 from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import as_dtype, one_blas_thread
+from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.lbfgs import minimise
 

@@ -28,13 +28,14 @@ def measured(rows: int, power: float, repeats: int) -> dict[str, float]:
     import numpy as np
 
     from benchmarks.objective import medians_ms
+    from cavity.learning.blas_threads import one_blas_thread
     from cavity.learning.data.batched import as_training_data
-    from cavity.learning.infer import as_dtype, one_blas_thread
+    from cavity.learning.infer import as_dtype
     from cavity.learning.initialisation.state_space import (
         starting_sites,
         state_space_starts,
     )
-    from cavity.learning.methods import PowerEP
+    from cavity.learning.methods.methods import PowerEP
     from cavity.learning.objectives.evidence import Objective
 
     jax.config.update("jax_enable_x64", True)

@@ -25,7 +25,7 @@ import cavity
 from benchmarks.results import Table
 from benchmarks.state_space.systems import Series, kink, kink_series
 from cavity.learning.initialisation.state_space import conditional_sites
-from cavity.learning.result import NATS_APART
+from cavity.learning.results.result import NATS_APART
 from cavity.models.state_space.posterior import StateSpacePosterior
 
 TABLE = Table("kink.csv", ("observation", "states", "power", "propagation", "seed"))

@@ -13,6 +13,20 @@ from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float
 from cavity.parameters import fixed, real
 
+__all__ = [
+    "AbstractMean",
+    "BayesianLinear",
+    "Columns",
+    "Constant",
+    "Identity",
+    "Linear",
+    "Zero",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class AbstractMean(eqx.Module):
     r"""The mean function $m(\mathbf x)$ of a Gaussian process.

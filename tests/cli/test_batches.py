@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from cavity.cli import fit as cli_fit
-from cavity.learning.methods import TiedPowerEP
+from cavity.learning.methods.methods import TiedPowerEP
 from cavity.tables import batched as long_tables
 from cavity.tables import row_cache as spool
 from tests.cli.conftest import people, run

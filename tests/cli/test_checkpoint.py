@@ -66,7 +66,7 @@ import json, sys, time
 import jax, numpy as np
 import cavity
 from cavity import inducing, kernels, likelihoods
-from cavity.learning.optimisers import checkpoint as checkpoints
+from cavity.learning.progress import checkpoint as checkpoints
 from cavity.learning.objectives.evidence import Objective
 
 def slowly(self, x, evaluate=Objective.__call__):

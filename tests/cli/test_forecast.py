@@ -50,7 +50,7 @@ def test_fit_and_show(folder):
 
 
 def test_what_forecasts_are_widened_by_is_kept(folder, tmp_path):
-    """In files as they are written, and none in older ones; a factor of nothing is refused."""
+    """And a factor of nothing is refused."""
     path, done = folder
     assert done.json["free_simulation"] is None  # 40 rows are too few
     assert 0.0 < done.json["growth"] < 1.0

@@ -24,7 +24,6 @@ from cavity.inference.approximations.local_terms import (
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.exact import ExactFactor
-from cavity.inference.factors.gaussian_sites import projected_gaussian_messages
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import Tied, observed_rows
 from cavity.inference.graph.base import (
@@ -40,6 +39,7 @@ from cavity.inference.graph.base import (
 )
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import ScalarSites
+from cavity.inference.variables.gaussian_sites import projected_gaussian_messages
 from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype

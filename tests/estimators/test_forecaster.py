@@ -17,7 +17,7 @@ import cavity
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.learning.free_simulation import FreeSimulation
 from cavity.learning.initialisation.state_space import linear_start
-from cavity.learning.result import FitResult
+from cavity.learning.results.result import FitResult
 from cavity.models.state_space import forecast
 from tests.tolerances import assert_close
 

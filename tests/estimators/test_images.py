@@ -1,16 +1,14 @@
 """Classification of images by convolutional Gaussian processes."""
 
-from types import SimpleNamespace
-
 import jax
 import numpy as np
 import pytest
 
 import cavity
 from cavity import ConvGPClassifier, kernels
-from cavity.learning import images as learning
 from cavity.learning.infer import infer
 from cavity.learning.optimisers.lbfgs import GracefulStop
+from cavity.learning.plans import images as learning
 from cavity.numerics.tree import named
 
 
@@ -64,24 +62,6 @@ def test_how_patches_count_is_chosen_by_the_evidence():
     given = ConvGPClassifier(**settings, parts="weighted").fit(X, Y)
     assert given.parts_ == "weighted"
     assert "chosen by log evidence" not in given.message_
-
-
-def test_kernels_without_an_evidence_are_not_likely(monkeypatch):
-    evidences = iter([-3.0, -1.0, None, -2.0, None])
-
-    def fit(*_, **__):
-        found = next(evidences)
-        if found is None:
-            raise learning.NumericalError("no evidence")
-        return SimpleNamespace(log_evidence=found, interrupted=False)
-
-    monkeypatch.setattr(learning, "fit", fit)
-    start = kernels.RBF(), cavity.inducing.Points(X.reshape(40, -1)[:2])
-    search = learning.ImageSearch(cavity.PowerEP(), 0.5, 1.0, 40, 5, 5, 1e-8, 0)
-    best, found = learning.likeliest([start] * 4, X.reshape(40, -1), Y, search)
-    assert (best, found) == (1, [-3.0, -1.0, -np.inf, -2.0])
-    with pytest.raises(learning.NumericalError):
-        learning.likeliest([start], X.reshape(40, -1), Y, search)
 
 
 def test_rows_of_pixels_are_the_same_images(fitted):
@@ -145,7 +125,7 @@ def test_minibatches_go_on_where_the_fit_ended(classes, monkeypatch):
     for name in ("kernel_", "inducing_"):
         pairs = zip(*(jax.tree.leaves(getattr(m, name)) for m in (learned, first)), strict=True)
         assert all(np.any(moved != before) for moved, before in pairs)
-    monkeypatch.setattr("cavity.learning.images.RATE", 5.0)
+    monkeypatch.setattr("cavity.learning.plans.images.RATE", 5.0)
     with pytest.warns(UserWarning, match="stays as it was: give larger batches, or fewer steps"):
         refused = ConvGPClassifier(**(SMALL | QUICK), steps=5, batch=100).fit(images, labels)
     np.testing.assert_array_equal(refused.predict_proba(images), first.predict_proba(images))
@@ -231,7 +211,7 @@ def test_an_interrupt_keeps_what_was_learned_and_no_steps_follow(stage, monkeypa
 
     monkeypatch.setattr(learning, "_together", None)  # steps of minibatches would be an error
     if stage == "classes":
-        monkeypatch.setattr(learning, "infer", interrupted)
+        monkeypatch.setattr("cavity.learning.run.stages.infer", interrupted)
     model = ConvGPClassifier(**SMALL, parts="invariant", steps=5).fit(X, Y, callback=interrupt)
     assert model.interrupted_
     assert not model.converged_

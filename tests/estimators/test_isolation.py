@@ -82,7 +82,7 @@ OVERLAPPING = """
 import threading
 import numpy as np, threadpoolctl
 import cavity
-from cavity.learning.infer import one_blas_thread
+from cavity.learning.blas_threads import one_blas_thread
 
 def threads():
     info = threadpoolctl.threadpool_info()

@@ -1,7 +1,7 @@
 """Linear estimators: coefficients in units of the data, selection, misuse."""
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 import cavity
 from cavity import weights
 from cavity.estimators.categories import feature_groups
-from cavity.estimators.linear_learning import first_settled
-from cavity.learning.failures import NumericalError
 
 
 @pytest.fixture(scope="module")
@@ -328,36 +326,6 @@ def test_noise_alone_says_that_no_column_is_told_from_another():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert clear.select(0.1).tolist() == [0]
-
-
-class Ended(NamedTuple):
-    """As much of a result as the choice among them looks at."""
-
-    name: str
-    converged: bool
-    interrupted: bool = False
-
-
-def test_starts_are_tried_until_one_settles():
-    """One that fails is passed over; where none settles, the first is averaged."""
-
-    def learned(start):
-        if start == "fails":
-            raise NumericalError("not finite")
-        return Ended(start, start != "moves", start == "is stopped")
-
-    def averaged(found):
-        return found._replace(name=f"averaged {found.name}", converged=found.name == "settles")
-
-    def chosen(*starts: Any) -> Any:
-        return first_settled(learned, averaged, starts).name
-
-    assert chosen("fails", "moves", "wavers", "settles", "never") == "averaged settles"
-    assert chosen("moves", "wavers", "fails") == "averaged wavers"
-    assert chosen("fails", "moves") == "averaged moves"
-    assert chosen("moves", "is stopped", "settles") == "is stopped"
-    with pytest.raises(NumericalError, match="not finite"):
-        chosen("fails", "fails")
 
 
 @pytest.mark.sampled(1)

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity.estimators import network_learning
-from cavity.estimators.network_learning import with_advice
 from cavity.inference.solvers.convergence import ConvergenceReport
-from cavity.learning.infer import NumericalError
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.plans.network import with_advice
+from cavity.learning.results.result import Inference
 
 QUICK = {"hidden": 2, "n_starts": 2, "max_iterations": 5, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
@@ -98,7 +96,7 @@ def test_a_large_power_goes_on_from_what_a_smaller_one_learned(monkeypatch):
         fits.append((kwargs["power"], cavity.fit(*args, **kwargs)))
         return fits[-1][1]
 
-    monkeypatch.setattr(network_learning, "fit", recorded)
+    monkeypatch.setattr("cavity.learning.run.fits.fit", recorded)
     settings = QUICK | {"n_starts": 1, "max_iterations": 2}
     found = cavity.NetworkRegressor(**settings).fit(X, y)
     assert [power for power, _ in fits] == [1.0, 0.5, 1.0]
@@ -107,53 +105,6 @@ def test_a_large_power_goes_on_from_what_a_smaller_one_learned(monkeypatch):
     assert second.sites.residual < 1e-6
     assert found.sites_.residual == second.sites.residual
     assert second.log_evidence > first.log_evidence + 5.0
-
-
-def ended(fitted, name):
-    """A fit that ended near a fixed point or far from one, or was stopped."""
-    report = ConvergenceReport(9, 1e-9 if name == "near" else 5.0, 0, "sweeps", converged=False)
-    known = (fitted.posterior_, 0.0, False, name, 0.0, report, None, None)
-    model, interrupted = fitted.posterior_.model, name == "stopped"
-    return FitResult(*known, model, 0.0, (0.0,), 3, 4, interrupted, None, None)
-
-
-@pytest.mark.parametrize(
-    ("fits", "message", "interrupted"),
-    [
-        ("far near near", "near", False),
-        ("far stopped", "interrupted; this is the best so far; the posterior is that of", True),
-        ("far far", "far; at power=0.5", False),
-        ("far near far", "sites did not settle at power 1; the posterior is that", False),
-        (
-            "far near stopped",
-            "interrupted; this is the best so far; the posterior is that of",
-            True,
-        ),
-        ("far error", "far; at power=0.5", False),
-        ("far near error", "sites did not settle at power 1; the posterior is that", False),
-        ("error near near", "near", False),
-        ("error far", None, False),
-    ],
-)
-def test_what_is_kept_of_three_fits(table, fitted, monkeypatch, fits, message, interrupted):
-    names = iter(fits.split())
-
-    def next_fit(*args, **kwargs):
-        name = next(names)
-        if name == "error":
-            raise NumericalError("no")
-        return ended(fitted, name)
-
-    monkeypatch.setattr(network_learning, "fit", next_fit)
-    model = cavity.NetworkRegressor(**QUICK | {"n_starts": 1})
-    if message is None:
-        with pytest.raises(NumericalError):
-            model.fit(*table)
-        return
-    model.fit(*table)
-    assert model.message_.startswith(message)
-    assert model.interrupted_ == interrupted
-    assert not list(names)
 
 
 def test_a_smaller_power_is_advised_where_sites_are_far_from_settled(fitted):
@@ -175,7 +126,7 @@ def test_the_message_advises_a_smaller_power(table, monkeypatch):
         report = dataclasses.replace(result.sites, residual=np.inf)
         return dataclasses.replace(result, sites=report, converged=False)
 
-    monkeypatch.setattr(network_learning, "fit", diverged)
+    monkeypatch.setattr("cavity.learning.run.fits.fit", diverged)
     settings = QUICK | {"n_starts": 1, "max_iterations": 0}
     found = cavity.NetworkRegressor(**settings, power=0.75).fit(*table)
     assert found.message_.endswith("at power=0.5 sites of networks settle more often")

@@ -9,8 +9,8 @@ import pytest
 
 import cavity
 from cavity import inducing, kernels, likelihoods, means
-from cavity.inference.factors import fused_gaussian
 from cavity.inference.graph.base import Projection
+from cavity.inference.variables import fused_gaussian
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.parameters import bijections, from_real, to_real

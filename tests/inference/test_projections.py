@@ -11,8 +11,8 @@ import cavity
 from cavity.inference.energy import beliefs, empty_sites, energy
 from cavity.inference.graph import projections
 from cavity.inference.graph.projections import with_projections
-from cavity.inference.graph.views import InducingView
 from cavity.inference.solvers.parallel import sweep
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.learning.data.arrays import prepare
 from cavity.likelihoods import Bernoulli, MultinomialProbit
 from cavity.means import Constant

@@ -13,7 +13,7 @@ from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import BlockSites, ScalarSites
 from cavity.inference.weights.whole_sites import WholeSites
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.methods import PowerEP
 from tests.equivalence.gauss_hermite import Probit
 from tests.equivalence.problem import (
     SWEEPS,
@@ -134,7 +134,7 @@ def test_halves_of_symmetric_precisions_are_sites_with_matrices():
     mean, slope, shift = jnp.asarray(random.standard_normal((3, 5, 2, 4)))
     var, curvature = jnp.eye(4) + symmetric(0.05), symmetric(0.1) - jnp.eye(4)
     whole = BlockSites(shift, symmetric(0.1))
-    half = WholeSites.of(whole)
+    half = WholeSites.from_blocks(whole)
     assert half.precision.shape == (5, 2, 10)
     found, expected = (
         (

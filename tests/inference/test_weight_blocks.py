@@ -14,7 +14,7 @@ from tests.tolerances import assert_close
 def test_cavities_are_marginals_without_the_own_site():
     """Three blocks, one of them narrower than the others, beside two weights in none."""
     rng, columns = np.random.default_rng(0), [[1, 6], [0, 3, 4], [7, 2, 8]]
-    blocks = Blocks.of_columns(columns, jnp.zeros(0).dtype)
+    blocks = Blocks.from_columns(columns, jnp.zeros(0).dtype)
     root = rng.standard_normal((2, 10, 10))
     known, shift = root @ np.swapaxes(root, 1, 2) + 0.5 * np.eye(10), rng.standard_normal((2, 10))
     own = rng.standard_normal((3, 2, 3, 3))
@@ -40,7 +40,7 @@ def test_cavities_are_marginals_without_the_own_site():
 @pytest.mark.slow
 def test_digits_of_a_cavity_survive_a_narrow_site():
     """A site 1e16 times as precise as the cavity leaves all digits of it."""
-    blocks = Blocks.of_columns([[0, 1], [2, 3]], jnp.zeros(0).dtype)
+    blocks = Blocks.from_columns([[0, 1], [2, 3]], jnp.zeros(0).dtype)
     known = np.array([[2.0, -1.0, 0.3, 0.0], [-1.0, 2.0, 0.0, 0.2]])
     known = jnp.asarray([*known, [0.3, 0.0, 3.0, 1.0], [0.0, 0.2, 1.0, 2.0]])[None]
     own = jnp.asarray([1e16 * np.eye(2), np.eye(2)])[:, None]

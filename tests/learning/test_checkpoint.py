@@ -12,12 +12,13 @@ import pytest
 import cavity
 from cavity import inducing, kernels, likelihoods, weights
 from cavity.learning.data.arrays import prepare
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.methods import PowerEP, TiedPowerEP
-from cavity.learning.optimisers import checkpoint as checkpoints
-from cavity.learning.optimisers import lbfgs, restarts
-from cavity.learning.optimisers.trials import fit_best
-from cavity.learning.state_space import fit_state_space
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
+from cavity.learning.optimisers import lbfgs
+from cavity.learning.plans.state_space import fit_state_space
+from cavity.learning.plans.trials import fit_best
+from cavity.learning.progress import checkpoint as checkpoints
+from cavity.learning.search import restarts
 from cavity.parameters import FIXED, bijections
 
 RNG = np.random.default_rng(2)

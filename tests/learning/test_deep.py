@@ -8,8 +8,6 @@ import pytest
 
 import cavity
 from cavity import inducing, kernels, likelihoods, means
-from cavity.learning import deep
-from cavity.learning.deep import fit_deep
 from cavity.learning.initialisation.deep import (
     HiddenStart,
     at_rest,
@@ -17,7 +15,9 @@ from cavity.learning.initialisation.deep import (
     deepen,
     hidden_start,
 )
-from cavity.learning.optimisers.trials import fit_best
+from cavity.learning.plans import deep
+from cavity.learning.plans.deep import fit_deep
+from cavity.learning.plans.trials import fit_best
 from cavity.parameters import Positive
 from tests.tolerances import assert_close
 
@@ -179,14 +179,14 @@ def test_steps_count_where_there_can_be_no_more(step, monkeypatch):
     """L-BFGS-B may fail on all rows, have too much to remember, or take too long."""
     X, y = step
     hidden, starts = hidden_start(X, (2,)), [sparse(X, likelihoods.Gaussian(0.1))]
-    learn = deep.fit
+    learn = cavity.fit
 
     def failing(*data, method, **options):
         if method.batch is None:
             raise cavity.NumericalError("no gradient")
         return learn(*data, method=method, **options)
 
-    monkeypatch.setattr(deep, "fit", failing)
+    monkeypatch.setattr("cavity.learning.run.fits.fit", failing)
     failed = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
     for settings in (deep.DeepFit(coordinates=3 * 72 - 1), deep.DeepFit(final_rows=59)):
         monkeypatch.setattr(deep, "SETTINGS", settings)
@@ -207,7 +207,7 @@ def test_steps_count_where_there_can_be_no_more(step, monkeypatch):
 )
 def test_few_rows_have_many_points_where_these_do_not_change(propagation, rows, repeats):
     """L-BFGS-B would fit the model to a few of them."""
-    method = deep.on_all_rows(dataclasses.replace(STEPS, propagation=propagation), rows)
+    method = deep.full_data_method(dataclasses.replace(STEPS, propagation=propagation), rows)
     assert method.batch is None
     assert method.propagation.repeats == repeats
 

@@ -12,7 +12,7 @@ import pytest
 import cavity
 from cavity import parameters, priors
 from cavity.learning.data.scales import in_data_units, measure
-from cavity.learning.optimisers import restarts
+from cavity.learning.search import restarts
 from cavity.parameters import FIXED, Positive, bijections
 from tests.equivalence.problem import energy_and_gradient
 from tests.tolerances import assert_close
@@ -273,8 +273,8 @@ def test_an_interrupt_between_runs_keeps_the_finished_one(monkeypatch):
     """At the first evaluation of a restart there is nothing of its own to keep."""
     X, y = np.linspace(0, 3, 20)[:, None], np.sin(np.linspace(0, 3, 20))
     model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Gaussian())
-    runs_module = importlib.import_module("cavity.learning.optimisers.restarts")
-    once, runs = runs_module.Run.once, []
+    runs_module = importlib.import_module("cavity.learning.search.restarts")
+    once, runs = runs_module.Restarts.once, []
 
     def interrupted_later(self, *arguments):
         runs.append(arguments)
@@ -282,7 +282,7 @@ def test_an_interrupt_between_runs_keeps_the_finished_one(monkeypatch):
             raise KeyboardInterrupt
         return once(self, *arguments)
 
-    monkeypatch.setattr(runs_module.Run, "once", interrupted_later)
+    monkeypatch.setattr(runs_module.Restarts, "once", interrupted_later)
     result = cavity.fit(model, X, y, n_restarts=2, max_iterations=3)
     assert result.interrupted
     assert not result.converged

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity.learning.optimisers import growth
-from cavity.learning.optimisers.growth import Rows, fit_growing, verdict
+from cavity.learning.plans import growth
+from cavity.learning.plans.growth import judge, sample, verdict
+from cavity.learning.run.fits import fits
 from cavity.parameters import bijections
 
 random = np.random.default_rng(0)
@@ -21,8 +22,13 @@ def start(likelihood=cavity.likelihoods.Gaussian(0.01), points=4):
     return cavity.GP(KERNEL, likelihood, cavity.inducing.Points(Z))
 
 
-def grow(gp, y=Y, **options):
-    return fit_growing([gp], X, y, bijections=bijections(gp), max_iterations=25, **options)
+def run(y=Y, X=X, **options):
+    return fits(X, y, {"power": 0.5, "seed": 0} | options)
+
+
+def grow(gp, y=Y, *, X=X, most=1_000, budget=25, **options):
+    how = {"bijections": bijections(gp), "most": most, "budget": budget}
+    return run(y, X, **options).carry_out(lambda run: growth.grow(run, [gp], **how))
 
 
 def squared_exponential(gp, A, B):
@@ -93,7 +99,7 @@ def test_an_output_that_does_not_vary_leaves_the_others_to_say_what_is_enough():
     both = np.column_stack([Y, np.full(120, 0.1)])
     one = start(points=12)
     two = cavity.GP(KERNEL, cavity.likelihoods.Gaussian([0.01, 1e-6]), one.inducing)
-    alone, beside = (Rows(X, y, 0.5, 0, {}).judge(gp, None) for gp, y in ((one, Y), (two, both)))
+    alone, beside = (judge(run(y), gp, None) for gp, y in ((one, Y), (two, both)))
     assert alone.share == pytest.approx(beside.share)
     assert (alone.enough, alone.noise, alone.text) == (beside.enough, beside.noise, beside.text)
 
@@ -132,7 +138,7 @@ def test_a_cap_that_ends_it_says_what_more_points_would_buy(monkeypatch):
     assert found.model.inducing.size == 6
     assert not found.judgement.enough
     result = cavity.fit(found.model, X, Y, max_iterations=0)
-    last = verdict(result, Rows(X, Y, 0.5, 0, {}), found.judgement)
+    last = verdict(run(), result, found.judgement)
     said = re.fullmatch(
         r"not enough, for .*; 9 more points would raise the bound of power 0 by about (\S+) nats",
         last.text,
@@ -166,23 +172,23 @@ def test_other_noise_ends_by_the_gain_of_the_last_step():
 def test_all_distinct_rows_end_it():
     same = np.repeat(X[:5], 24, axis=0)
     gp = cavity.GP(KERNEL, cavity.likelihoods.Gaussian(1e-6), cavity.inducing.Points(X[:2]))
-    found = fit_growing([gp], same, Y, bijections=bijections(gp), max_iterations=2)
+    found = grow(gp, X=same, budget=2)
     assert found.model.inducing.size <= 5
 
 
 def test_a_sample_of_the_rows_keeps_their_side_data():
-    rows = Rows(X, Y, 0.5, 0, {"rows": {"noise_variance": X[:, 0] ** 2}})
-    some = rows.sample(30)
+    rows = run(rows={"noise_variance": X[:, 0] ** 2})
+    some = sample(rows, 30)
     assert len(some.X) == len(some.y) == 30
     np.testing.assert_array_equal(some.options["rows"]["noise_variance"], some.X[:, 0] ** 2)
-    assert rows.sample(120) is rows
+    assert sample(rows, 120) is rows
 
 
 def test_a_power_for_each_row_goes_with_the_rows():
-    rows = Rows(X, Y, np.linspace(0.0, 1.0, 120), 0, {"rows": None})
-    some = rows.sample(30)
+    rows = run(power=np.linspace(0.0, 1.0, 120), rows=None)
+    some = sample(rows, 30)
     kept = [int(np.flatnonzero(np.all(x == X, axis=1))[0]) for x in some.X]
-    np.testing.assert_array_equal(some.power, rows.power[kept])
+    np.testing.assert_array_equal(some.options["power"], rows.options["power"][kept])
 
 
 def test_outputs_that_do_not_vary_need_no_growth():
@@ -196,5 +202,5 @@ def test_an_interruption_ends_growth():
         raise KeyboardInterrupt
 
     found = grow(start(), callback=interrupt)
-    assert found.interrupted is not None
-    assert found.interrupted.interrupted
+    assert found.result.interrupted
+    assert found.model.inducing.size == 4

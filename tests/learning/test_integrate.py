@@ -13,7 +13,7 @@ import cavity
 from cavity import inducing, kernels, likelihoods, weights
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.integration.designs import composite, grid
-from cavity.learning.integration.integrate import of_settled
+from cavity.learning.integration.integrate import settled_masses
 
 RNG = np.random.default_rng(2)
 X = np.sort(RNG.uniform(0.0, 1.0, 30))[:, None]
@@ -117,20 +117,20 @@ def test_values_without_settled_sites_are_left_out():
     ends = ConvergenceReport(9, 1e-6, 0, "sweeps"), ConvergenceReport(9, 2.5, 0, "sweeps", False)
     settled, away = ends
     masses = np.log([0.5, 0.3, 0.2])
-    kept, enough, said = of_settled(masses, [settled, away, settled])
+    kept, enough, said = settled_masses(masses, [settled, away, settled])
     np.testing.assert_array_equal(kept, [masses[0], -np.inf, masses[2]])
     assert not enough
     assert "with 30 % of the density sites did not converge (up to 2.5 deviations short)" in said
     assert said.endswith("these values are left out")
-    kept, enough, said = of_settled(masses, [away] * 3)
+    kept, enough, said = settled_masses(masses, [away] * 3)
     np.testing.assert_array_equal(kept, masses)
     assert not enough
     assert "left out" not in said
     failed = ConvergenceReport(0, np.inf, 0, "failed", converged=False)
-    kept, enough, said = of_settled(np.array([0.0, np.nan]), [settled, failed])
+    kept, enough, said = settled_masses(np.array([0.0, np.nan]), [settled, failed])
     np.testing.assert_array_equal(kept, [0.0, -np.inf])
     assert (enough, said) == (True, "")
-    assert of_settled(np.log([0.995, 0.005]), [settled, away])[1:] == (True, "")
+    assert settled_masses(np.log([0.995, 0.005]), [settled, away])[1:] == (True, "")
 
 
 def test_a_grid_covers_a_density_far_from_round():

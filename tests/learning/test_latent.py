@@ -5,8 +5,8 @@ import pytest
 
 import cavity
 from cavity.kernels import RBF
-from cavity.learning import latent
-from cavity.learning.latent import fit_latent
+from cavity.learning.plans import latent
+from cavity.learning.plans.latent import fit_latent
 from cavity.likelihoods import Gaussian
 
 ROWS, POINTS = 30, 8

@@ -12,8 +12,8 @@ from cavity.estimators.settings import Settings, build
 from cavity.kernels import RBF, Periodic, SpectralMixture, parse
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.cycles import cycles_of, spacing, with_cycles
-from cavity.learning.diagnostics.unseen_periods import unseen_periods
 from cavity.learning.initialisation.periods import candidate_periods
+from cavity.learning.results.unseen_periods import unseen_periods
 from cavity.likelihoods import Gaussian
 
 NOISE = np.random.default_rng(0).standard_normal(2000)

@@ -7,7 +7,7 @@ import pytest
 
 import cavity
 from cavity.learning.infer import NumericalError
-from cavity.learning.optimisers.powers import DEFAULT, POWERS, fit_powers
+from cavity.learning.plans.powers import DEFAULT, POWERS, fit_powers
 from cavity.parameters import FIXED, bijections
 
 random = np.random.default_rng(0)
@@ -70,7 +70,7 @@ def test_where_points_are_learned_rows_are_held_out():
 
 
 def test_of_many_rows_half_are_held_out(monkeypatch):
-    monkeypatch.setattr("cavity.learning.optimisers.powers.MANY", 40)
+    monkeypatch.setattr("cavity.learning.plans.powers.MANY", 40)
     gp = model()
     _, trials = fit_powers([gp], X, Y, bijections=held(gp), max_iterations=0)
     assert {trial.left_out for trial in trials} == {"20 rows"}

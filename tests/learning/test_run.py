@@ -11,8 +11,8 @@ import cavity
 from cavity.kernels import RBF
 from cavity.learning.data.arrays import prepare
 from cavity.learning.mcmc.run import problem_of, weak_priors
-from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.mcmc.targets import Collapsed, WhitenedTarget, basis_of, sites_about_mode
+from cavity.learning.methods.mcmc import MCMC
 from cavity.likelihoods import Bernoulli, Gaussian, Laplace, MultinomialProbit, Softmax, StudentT
 from cavity.parameters import FIXED, bijections
 from cavity.parameters.priors import Flat, LogNormal, Normal, flat

@@ -7,7 +7,6 @@ import pytest
 import cavity
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.chain import links_of
-from cavity.learning import state_space
 from cavity.learning.initialisation.state_space import (
     filled_in_time,
     lagged_states,
@@ -15,8 +14,9 @@ from cavity.learning.initialisation.state_space import (
     ridge,
     subspace_states,
 )
-from cavity.learning.state_space import fit_state_space
-from cavity.learning.state_space_update import follow_states
+from cavity.learning.plans import state_space
+from cavity.learning.plans.state_space import fit_state_space
+from cavity.learning.plans.state_space_update import follow_states
 from cavity.models.state_space.start import interpolated
 from tests.tolerances import assert_close
 
@@ -172,7 +172,7 @@ def test_series_of_one_step_are_learned(rows):
 
 
 def test_what_tied_states_are_not_for_is_refused_before_another_fit(monkeypatch):
-    monkeypatch.setattr(state_space, "fit_best", None)
+    monkeypatch.setattr(state_space, "state_space_plan", None)
     y = np.append(np.sin(np.arange(9.0)), np.nan)[:, None]
     for settings, power in (({"natural": 0.1}, 0.5), ({}, 1.0)):
         method = cavity.TiedPowerEP(batch=5, **settings)

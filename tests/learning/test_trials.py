@@ -5,8 +5,7 @@ import pytest
 
 import cavity
 from cavity.learning.infer import NumericalError
-from cavity.learning.optimisers import trials
-from cavity.learning.optimisers.trials import ALONG, TRIAL, fit_best
+from cavity.learning.plans.trials import ALONG, TRIAL, fit_best
 
 random = np.random.default_rng(0)
 X = np.sort(random.uniform(0, 1, 60))[:, None]
@@ -146,19 +145,3 @@ def test_trials_of_starts_are_kept():
     assert "2 starts were, after a few iterations, up to" in str(found)
     assert "apart" not in found.message
     assert fit_best([FAST], X, Y).trials == ()
-
-
-def test_each_start_has_its_own_sites(monkeypatch):
-    seen, first, second = [], ((None,),), ((None, None),)
-
-    def failing(model, X, y, **options):
-        seen.append((model, options.get("sites")))
-        raise NumericalError("undefined")
-
-    monkeypatch.setattr(trials, "fit", failing)
-    with pytest.raises(NumericalError, match="undefined"):
-        fit_best([SLOW, FAST], X, Y, sites=(first, second))
-    with pytest.raises(NumericalError, match="undefined"):
-        fit_best([SLOW, FAST], X, Y, sites=(first, second), max_iterations=1)
-    assert [sites for _, sites in seen] == [first, second, first]
-    assert [model is FAST for model, _ in seen] == [False, True, False]

@@ -13,9 +13,9 @@ from cavity.inference.energy import empty_sites, energy
 from cavity.inference.past import log_evidence_of_past
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, infer_from
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.methods import PowerEP
 from cavity.learning.streaming.live_rows import as_power
-from cavity.models.remembered import past_of
+from cavity.models.remembered import posterior_past
 from tests.oracle import dense
 from tests.tolerances import assert_close
 
@@ -38,7 +38,7 @@ def gp(likelihood=None, Z=Z, variance=1.3, lengthscale=0.9, mean=0.0):
 
 def data_with_past(old, power, past_power, rows=slice(OLD, N), y=Y):
     """The later rows, after the past of a result."""
-    past = past_of(old.posterior, old.log_evidence, as_power(past_power, np.dtype(float)))
+    past = posterior_past(old.posterior, old.log_evidence, as_power(past_power, np.dtype(float)))
     return dataclasses.replace(prepare(X[rows], y[rows], power=power), past=past)
 
 

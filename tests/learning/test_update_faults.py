@@ -6,7 +6,7 @@ import pytest
 import cavity
 from cavity import likelihoods
 from cavity.learning.streaming.scores import batch_scores
-from cavity.models.remembered import costs_of_removal, past_of
+from cavity.models.remembered import costs_of_removal, posterior_past
 from tests.learning.test_update import OLD, M, N, X, Y, Z, gp, rbf
 from tests.tolerances import assert_close
 
@@ -27,7 +27,7 @@ class TestImproper:
         result = self.old_with_outliers(5)
         assert len(result.live) == 0
         given = result.past.messages[0]
-        wanted = past_of(result.posterior, result.log_evidence, 0.0).messages[0]
+        wanted = posterior_past(result.posterior, result.log_evidence, 0.0).messages[0]
         assert np.min(np.linalg.eigvalsh(np.eye(M) + given.precision)) > 0.0
         assert_close(given.precision, wanted.precision, "fixed_point")
         assert_close(given.log_scale, wanted.log_scale, "fixed_point")

@@ -79,7 +79,7 @@ def test_starts_outside_edited_domains_are_named():
 
 def test_the_stages_of_a_schedule_are_checked_before_the_work(monkeypatch):
     monkeypatch.setattr(
-        "cavity.learning.optimisers.restarts.Objective", lambda *_, **__: pytest.fail("work")
+        "cavity.learning.search.restarts.Objective", lambda *_, **__: pytest.fail("work")
     )
     fine = bijections(P.model)
     narrow = eqx.tree_at(lambda b: b.kernel.lengthscale, fine, Interval(1.0, 9.0))

@@ -12,7 +12,7 @@ from cavity.inference.solvers.parallel import parallel, sweep
 from cavity.kernels import RBF
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.methods import Laplace, PowerEP
+from cavity.learning.methods.methods import Laplace, PowerEP
 from cavity.learning.objectives import evidence, warm_start
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.warm_start import LARGEST_CHANGE, WarmStart

@@ -8,7 +8,7 @@ from scipy import special, stats
 
 import cavity
 from cavity import likelihoods, weights
-from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods.mcmc import MCMC
 from cavity.parameters import FIXED, bijections
 from cavity.parameters.priors import LogNormal, flat
 from cavity.persistence.model_file import load, save

@@ -10,9 +10,13 @@ import pytest
 
 from tests.meta.source import modules
 
+# Modules that users import from, though they are no packages.
+ALONE = ("cavity.means", "cavity.parameters.priors")
+
 
 def packages():
-    return [importlib.import_module(n) for n, module in modules().items() if module.is_package]
+    named = [name for name, module in modules().items() if module.is_package or name in ALONE]
+    return [importlib.import_module(name) for name in named]
 
 
 def order(name):
@@ -31,7 +35,14 @@ def public(module):
         if not name.startswith("_")
         and not inspect.ismodule(value)
         and str(getattr(value, "__module__", "")).startswith("cavity")
+        and (module.__name__ not in ALONE or value.__module__ == module.__name__)
     }
+
+
+def test_nothing_else_is_listed():
+    for name in ALONE:
+        module = importlib.import_module(name)
+        assert dir(module) == module.__all__
 
 
 def exported(package):

@@ -78,7 +78,13 @@ def test_import_alone_loads_next_to_nothing(fresh):
 
 def test_the_names_load_the_library(library):
     """So that what follows tells something."""
-    floors = ("kernels.base", "inference.energy", "models.gp", "learning.fit", "learning.infer")
+    floors = (
+        "kernels.base",
+        "inference.energy",
+        "models.gp",
+        "learning.run.fit",
+        "learning.infer",
+    )
     assert library >= {f"cavity.{name}" for name in floors}
 
 

@@ -3,7 +3,7 @@
 The folders of the package are the floors. A module imports from its own floor or below; inside
 `kernels`, `inducing`, `likelihoods` and `models`, siblings import only `base` (inducing: also
 `gaussian_integral`; likelihoods: `log_link`, `predictive` and `support`; models:
-`coupled_classes`, `deep`, `latent`, `latent_gp`, `linear`, `posterior`, `process` and
+`coupled_classes`, `deep`, `inputs`, `latent`, `latent_gp`, `linear`, `posterior`, `process` and
 `state_space`);
 `kernels.text_form`, `kernels.expectations` and `kernels.random_fourier`, which name kernels,
 import them.
@@ -47,6 +47,7 @@ SHARED_BY_SIBLINGS = {
         "contributions",
         "coupled_classes",
         "deep",
+        "inputs",
         "latent",
         "latent_gp",
         "linear",
@@ -183,6 +184,23 @@ def test_no_circle_of_top_folders():
     for module in INNER:
         wanted = {folder(name) for name in own(module) if "." in name}
         needs.setdefault(folder(module.name), set()).update(wanted - {folder(module.name)})
+    assert not without_ends(needs)
+
+
+def room(name):
+    """A folder of a floor, or a loose file of it: `learning.data` of its modules."""
+    parts = name.split(".")[1:]
+    return ".".join(parts[:2])
+
+
+def test_no_circle_of_rooms():
+    """Nor do the folders of a floor import each other, in however many steps."""
+    needs = {}
+    for module in INNER:
+        if module.is_package:
+            continue
+        wanted = {room(name) for name in own(module) if "." in name} - {room(module.name)}
+        needs.setdefault(room(module.name), set()).update(wanted)
     assert not without_ends(needs)
 
 

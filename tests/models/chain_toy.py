@@ -16,10 +16,10 @@ from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import Private, Tied
 from cavity.inference.factors.tied import TiedSite
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import OutputMean
 from cavity.inference.solvers.parallel import parallel, sweep
 from cavity.inference.variables.chain_messages import Chain
 from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.term import WholeView
 from cavity.models.state_space.function_sites import FunctionSitesView

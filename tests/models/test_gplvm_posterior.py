@@ -7,7 +7,7 @@ from scipy import optimize, stats
 import cavity
 from cavity import inducing, kernels
 from cavity.inference.energy import beliefs
-from cavity.models.latent.encoder import SiteEncoder, linear_encoder
+from cavity.models.inputs.encoder import SiteEncoder, linear_encoder
 from tests.models import latent_toy as toy
 from tests.oracle import latent
 from tests.tolerances import assert_close

@@ -8,7 +8,7 @@ import pytest
 
 import cavity
 from cavity import inducing, kernels, likelihoods, means
-from cavity.models.latent.encoder import linear_encoder
+from cavity.models.inputs.encoder import linear_encoder
 from tests.models import latent_toy as toy
 
 Y = toy.outputs()[0]

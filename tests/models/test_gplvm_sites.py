@@ -10,7 +10,7 @@ from cavity.inference.energy import beliefs
 from cavity.learning.data.training_data import some_rows
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
-from cavity.models.latent.encoder import linear_encoder
+from cavity.models.inputs.encoder import linear_encoder
 from tests.models import latent_toy as toy
 from tests.oracle import dense
 from tests.tolerances import assert_close

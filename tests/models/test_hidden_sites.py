@@ -16,9 +16,9 @@ from cavity.inference.hidden_sites import sited_value
 from cavity.inference.variables.hidden_values import HiddenSites
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import some_rows
-from cavity.learning.deep import fit_deep
 from cavity.learning.infer import as_dtype
 from cavity.learning.initialisation.deep import hidden_start
+from cavity.learning.plans.deep import fit_deep
 from tests.models.tied_deep_toy import (
     cavity_of,
     compiled_energy,

@@ -94,7 +94,7 @@ def test_both_forms_are_the_dense_belief_for_any_signs(shape, negative):
         assert_close(belief.log_normaliser, log_z, "factorised")
         assert_close(means[0], mean, "factorised")
         assert_close(covs[0], cov, "factorised")
-        seen = belief.of_rows()
+        seen = belief.row_moments()
         if seen is not None:
             assert_close(seen[0][:, 0], X @ mean, "factorised")
             assert_close(seen[1][:, 0], np.diag(X @ cov @ X.T), "factorised")

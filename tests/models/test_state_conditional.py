@@ -11,7 +11,7 @@ from cavity.inference.factors.tied import TiedSite
 from cavity.inference.variables.hidden_values import HiddenSites
 from cavity.learning.data.arrays import prepare
 from cavity.learning.initialisation.state_space import conditional_sites
-from cavity.learning.state_space import fit_state_space
+from cavity.learning.plans.state_space import fit_state_space
 from tests.oracle import kalman
 
 A, Q, R = np.array([[0.9, 0.2], [-0.3, 0.8]]), np.array([0.1, 0.2]), np.array([0.1, 0.3])

@@ -14,7 +14,7 @@ from cavity import inducing, kernels, likelihoods, means
 from cavity.inference.energy import energy
 from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import OutputMean
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Minibatch
 from cavity.learning.infer import as_dtype

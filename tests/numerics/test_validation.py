@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.numerics.validation import check_columns, check_finite, float_array
 
 
 @pytest.mark.parametrize(
@@ -22,14 +22,14 @@ from cavity.numerics.validation import as_floats, check_columns, check_finite
     ids=lambda v: f"{type(v).__name__}",
 )
 def test_numbers_become_floats(value):
-    found = as_floats("X", value)
+    found = float_array("X", value)
     assert found.dtype == np.float64
     np.testing.assert_array_equal(np.asarray(found), np.asarray(value, float))
 
 
 def test_float32_stays_float32():
-    assert as_floats("X", np.ones(2, np.float32)).dtype == np.float32
-    assert as_floats("X", jnp.ones(2, jnp.float32)).dtype == np.float32
+    assert float_array("X", np.ones(2, np.float32)).dtype == np.float32
+    assert float_array("X", jnp.ones(2, jnp.float32)).dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_float32_stays_float32():
 )
 def test_other_values_are_refused(value):
     with pytest.raises(TypeError, match="X must hold numbers, given values of type"):
-        as_floats("X", value)
+        float_array("X", value)
 
 
 @pytest.mark.x32
@@ -46,13 +46,13 @@ def test_float64_is_refused_in_32_bit_mode():
 
     for value in (np.ones(3), pd.Series(np.ones(3)), pd.DataFrame({"a": np.ones(3)})):
         with pytest.raises(TypeError, match=r"y is float64, .* jax\.enable_x64"):
-            as_floats("y", value)
+            float_array("y", value)
 
 
 @pytest.mark.x32
 @pytest.mark.parametrize("value", [[1.5, 2.0], np.array([1, 2]), np.ones(2, np.float32)])
 def test_other_numbers_are_float32_in_32_bit_mode(value):
-    assert as_floats("y", value).dtype == np.float32
+    assert float_array("y", value).dtype == np.float32
 
 
 def test_finite():

@@ -1,4 +1,4 @@
-"""What is chosen from the table: checks of asking for it, and what is remembered of it."""
+"""Choices made from the table: checks of asking for them, and their records."""
 
 from typing import Any, cast
 
@@ -39,9 +39,9 @@ def chosen_power(estimator: GPRegressor | GPClassifier) -> dict[str, Any]:
 
 
 def class_form(estimator: GPClassifier, method: str) -> dict[str, Any]:
-    """Of more than two classes by Power EP, whether they are coupled, and why learning ended.
+    """Record of whether several classes by Power EP are coupled, and why learning ended.
 
-    What the fit chose is no reason why learning ended, and is said elsewhere.
+    The choice of a form by the fit is no reason why learning ended, and is said elsewhere.
     """
     reason = estimator.message_.removesuffix(f"; {estimator.choice_}")
     form: dict[str, Any] = {"message": reason}

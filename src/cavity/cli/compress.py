@@ -3,10 +3,9 @@
 import dataclasses
 import os
 
-import jax
-
 from cavity.cli.session import Outcome, Session
 from cavity.estimators.base import to_numpy
+from cavity.learning.double_precision import in_double
 from cavity.models.compression import compressed
 from cavity.persistence.errors import DataError
 from cavity.persistence.model_file import check_output
@@ -14,6 +13,7 @@ from cavity.tables.embedding import load_fitted
 from cavity.tables.table_model import TableModel
 
 
+@in_double
 def compress(session: Session, model: str, out: str) -> Outcome:
     """Writes a model for predictions alone, and says how small it is."""
     fitted = load_fitted(model)
@@ -24,8 +24,7 @@ def compress(session: Session, model: str, out: str) -> Outcome:
         )
     check_output(out)
     try:
-        with jax.enable_x64(True):
-            small = to_numpy(compressed(fitted.posterior))
+        small = to_numpy(compressed(fitted.posterior))
     except TypeError as error:
         raise DataError(f"{model} cannot be compressed: {error}") from None
     before, after = fitted.posterior.numbers, small.numbers

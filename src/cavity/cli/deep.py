@@ -64,7 +64,7 @@ def deep_estimator(
 
 
 def layer_records(model: AbstractModel) -> list[dict[str, Any]]:
-    """What is remembered of every layer of a deep model, as JSON values; nothing of others."""
+    """Records of the layers of a deep model, as JSON values; none for other models."""
     return [
         {
             "width": layer.width,

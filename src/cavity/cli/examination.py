@@ -13,7 +13,7 @@ LISTED = 10
 
 
 def examination_record(found: Examination, numbers: np.ndarray) -> dict[str, Any]:
-    """What `cavity examine --json` says.
+    """Record of an examination for `cavity examine --json`.
 
     Args:
         found: the examination.

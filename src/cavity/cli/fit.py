@@ -60,10 +60,11 @@ from cavity.kernels.patch_text import CONV
 from cavity.kernels.stationary import RBF
 from cavity.kernels.text_form import parse, text
 from cavity.learning.cost import estimate_cost
+from cavity.learning.double_precision import in_double
 from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.kernels import blackjax
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.methods import TiedPowerEP
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import TiedPowerEP
 from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.gp import GP
@@ -138,7 +139,7 @@ def _check_draws(request: Request) -> None:
 
 
 def inducing_points(given: str) -> int | str | None:
-    """What --inducing asks for, as the estimator takes it."""
+    """Value of --inducing, as the estimator takes it."""
     if given in ("auto", "enough", "full"):
         return None if given == "full" else given
     if not re.fullmatch(r"\d{1,9}", given) or int(given) < 1:
@@ -216,7 +217,7 @@ def fit_table(session: Session, request: Request) -> Outcome:
 
 
 def _not_converged(record: dict[str, Any]) -> str:
-    """What a fit that did not converge means for its predictions."""
+    """Message about a fit that did not converge, and its consequences for predictions."""
     problem = unconverged(record)
     assert problem is not None
     return f"not converged: {record['message']}. {problem.meaning}"
@@ -243,7 +244,7 @@ def fit_model(
 
 
 def _of_functions(session: Session, request: Request, tables: Tables) -> tuple[Any, str]:
-    """What is to be fitted, of Gaussian processes, and their kernel by names of columns."""
+    """Estimator of Gaussian processes to fit, and its kernel by names of columns."""
     features = tables.schema.features
     kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
     wanted = inducing_points(request.inducing)
@@ -288,7 +289,7 @@ def _learned(estimator: Any, request: Request, tables: Tables, kept: Checkpoint 
 def _estimator(
     request: Request, tables: Tables, kernel: str, wanted: int | str | None
 ) -> GPRegressor | GPClassifier | DeepGPRegressor | DeepGPClassifier:
-    """What is to be fitted."""
+    """Estimator to fit."""
     if request.model == DEEP:
         return deep_estimator(request, tables, kernel, wanted)
     return ESTIMATORS[tables.task](
@@ -353,6 +354,7 @@ def note_class_form(
         session.note(choice)
 
 
+@in_double
 def estimate(session: Session, request: Request, tables: Tables, wanted: int | str | None) -> None:
     """Says on standard error what a long fit will take; refuses what would take too long."""
     rows, inputs = tables.rows, tables.train.X.shape[1]
@@ -379,9 +381,8 @@ def estimate(session: Session, request: Request, tables: Tables, wanted: int | s
             "draws take minutes; Ctrl-C stops them and keeps what there is, if it is enough"
         )
         return
-    with jax.enable_x64(True):
-        start = jax.numpy.zeros((min(int(points or 0), rows), inputs))
-        inducing = None if points is None else Points(start)
-        cost = estimate_cost(GP(RBF(), Gaussian(), inducing), rows, inputs)
+    start = jax.numpy.zeros((min(int(points or 0), rows), inputs))
+    inducing = None if points is None else Points(start)
+    cost = estimate_cost(GP(RBF(), Gaussian(), inducing), rows, inputs)
     if cost.seconds > WORTH_SAYING:
         session.note(f"this fit may take {cost}; Ctrl-C stops it and keeps the best model so far")

@@ -1,4 +1,4 @@
-"""What `cavity fit` writes of a fitted estimator."""
+"""Model files and records that `cavity fit` writes of a fitted estimator."""
 
 import dataclasses
 from typing import Any
@@ -19,7 +19,7 @@ from cavity.tables.table_model import TableModel, diagnostics, parameters
 
 
 def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables) -> TableModel:
-    """What the model file holds.
+    """Contents of the model file.
 
     Args:
         estimator: the fitted one.

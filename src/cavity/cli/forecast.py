@@ -101,7 +101,7 @@ def fit_series(session: Session, request: Request) -> Outcome:
 def _record(
     estimator: GPForecaster, request: Request, y: np.ndarray, series: SeriesColumn | None
 ) -> dict[str, Any]:
-    """How a time series was fitted, as JSON values."""
+    """Record of the fit of a time series, as JSON values."""
     simulated = estimator.free_simulation_
     return {
         "model": request.out,

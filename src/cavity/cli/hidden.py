@@ -1,4 +1,4 @@
-"""What requests for models with latent inputs or states share."""
+"""Checks and settings shared by requests for models with latent inputs or states."""
 
 import warnings
 from collections.abc import Callable, Mapping

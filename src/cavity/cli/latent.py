@@ -111,7 +111,7 @@ def _check_rows(request: Request, Y: np.ndarray, names: list[str]) -> None:
 def _record(
     estimator: GPEmbedding, latent: LatentMap, request: Request, Y: np.ndarray, names: list[str]
 ) -> dict[str, Any]:
-    """How an embedding was fitted, as JSON values."""
+    """Record of the fit of an embedding, as JSON values."""
     scales = latent.columns.scale
     gaussian = likelihood_of(request) == "gaussian"
     return {

@@ -122,7 +122,7 @@ def _blocks_of(request: Request, tables: Tables) -> list[list[int]] | None:
 
 
 def linear_record(request: Request, fitted: TableModel) -> dict[str, Any]:
-    """What is remembered of a linear model beyond what all have, as JSON values.
+    """Entries of a linear model's record beyond those of all models, as JSON values.
 
     Args:
         request: what was asked for.

@@ -82,7 +82,7 @@ def network_estimator(request: Request, tables: Tables) -> NetworkRegressor | Ne
 
 
 def network_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
-    """What is remembered of a network beyond what all models have, as JSON values.
+    """Entries of a network's record beyond those of all models, as JSON values.
 
     Args:
         estimator: the fitted one.

@@ -1,4 +1,4 @@
-"""What is seen of a fit while it works."""
+"""Display of the progress of a fit."""
 
 import contextlib
 import sys

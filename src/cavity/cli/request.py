@@ -30,7 +30,7 @@ def option(metavar: str, help: str, *names: str, **limits: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What `cavity fit` is asked for."""
+    """Arguments of `cavity fit`."""
 
     table: Table
     out: Annotated[str, option("MODEL", "The model file to write."), File("model", written=True)]

@@ -1,4 +1,4 @@
-"""How every command runs: what it prints where, and how it ends."""
+"""Running of commands: their output, errors and exit codes."""
 
 import contextlib
 import dataclasses
@@ -23,7 +23,7 @@ INTERRUPTED = 130
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a command has to say: a record for programs, the same as text, and an exit code."""
+    """Result of a command: a record for programs, the same as text, and an exit code."""
 
     record: Mapping[str, Any]
     text: str
@@ -39,12 +39,12 @@ class Session:
     warnings: list[str] = dataclasses.field(default_factory=list)
 
     def warn(self, message: str) -> None:
-        """Something that a user should know of the result."""
+        """Add a warning about the result."""
         self.warnings.append(told(message, keep="\n"))
         self.note(f"warning: {self.warnings[-1]}")
 
     def note(self, message: str) -> None:
-        """Something that passes."""
+        """Write a passing note to standard error."""
         typer.echo(told(message, keep="\n"), err=True)
 
     @property
@@ -191,7 +191,7 @@ def refuse_overwriting(declared: Mapping[str, Any], given: Mapping[str, Any]) ->
 
 
 def _same_file(one: str, other: str) -> bool:
-    """Whether two names are of one file, also one that is yet to be written."""
+    """True if two names are of one file, also one that is yet to be written."""
     with contextlib.suppress(OSError):
         return os.path.samefile(one, other)
     return os.path.realpath(one) == os.path.realpath(other)

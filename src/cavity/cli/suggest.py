@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import report_warnings
 from cavity.learning.active.suggest import CRITERIA, Suggestions
 from cavity.learning.active.suggest import suggest as suggested
+from cavity.learning.double_precision import in_double
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
@@ -20,6 +20,7 @@ from cavity.tables.table_model import TableModel
 ADDED = ("row", "gain")
 
 
+@in_double
 def suggest(
     session: Session,
     model: str,
@@ -87,14 +88,13 @@ def _suggestions(
         # averages over parameters have no joint Gaussian: that at the likeliest values has one
         posterior = getattr(posterior, "likeliest", posterior)
     try:
-        with jax.enable_x64(True):
-            return suggested(posterior, encoded.X, n, criterion, reference, side)
+        return suggested(posterior, encoded.X, n, criterion, reference, side)
     except TypeError as error:
         raise DataError(f"{path} suggests no rows: {error}") from None
 
 
 def _unit(fitted: TableModel, criterion: str) -> float:
-    """What a gain is multiplied by: variances are in squared units of one target."""
+    """Factor of a gain: variances are in squared units of one target."""
     if criterion == "information" or len(fitted.output_scale) > 1:
         return 1.0
     return float(fitted.output_scale[0]) ** 2

@@ -49,7 +49,7 @@ class Parts:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What `--json` adds for a table that was read in batches."""
+        """Entries of `--json` for a table that was read in batches."""
         return {} if self.size is None else {"batches": self.count}
 
 

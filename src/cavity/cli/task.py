@@ -1,4 +1,4 @@
-"""What `cavity fit` is to do: regression or classification, with which likelihood."""
+"""Task of `cavity fit`: regression or classification, with which likelihood."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -20,11 +20,11 @@ PRIORS = {"weak": "weak ones of variances, lengthscales and noise, in units of t
 
 
 def describe_fit(fitted: TableModel) -> str:
-    """What was fitted to what, how it ended, and what was learned."""
+    """Summary of a fit: the data, the result, and the learned parameters."""
     record = fitted.record
     points = record["n_inducing"]
     gaussian = record["likelihood"] == "gaussian"
-    kind = (record.get("inducing_kind") or "points").removesuffix("s")
+    kind = (record["inducing_kind"] or "points").removesuffix("s")
     form = "full GP" if points is None else plural(points, f"inducing {kind}")
     form = f"{record['prior']} prior" if "prior" in record else form
     if "hidden" in record:
@@ -60,14 +60,14 @@ def describe_fit(fitted: TableModel) -> str:
     rows += _of_coefficients(fitted)
     if "relevance" in record:
         rows.append(("relevance", describe_relevance(record["relevance"])))
-    if record.get("verdict"):
+    if record["verdict"]:
         rows.append(("inducing", record["verdict"]))
     if record["jitter"] > 1e-8:
         rows.append(("jitter", f"{record['jitter']:g} (had to be raised)"))
     parts = [
         aligned(rows),
         *_layers(layers),
-        *_powers(record.get("power_table")),
+        *_powers(record["power_table"]),
         "parameters, in the units of the data:",
         _parameters(fitted),
     ]
@@ -80,7 +80,7 @@ def describe_fit(fitted: TableModel) -> str:
 
 
 def _of_coefficients(fitted: TableModel) -> list[tuple[str, str]]:
-    """Of a linear model, which columns are selected, and what is averaged over."""
+    """Lines on a linear model: the columns selected, and the parameters averaged over."""
     record, rows = fitted.record, []
     if "selected" in record:
         rows.append(("selected", describe_selected(record["selected"], _coefficients(fitted))))
@@ -94,7 +94,7 @@ def _of_coefficients(fitted: TableModel) -> list[tuple[str, str]]:
 def describe_selected(
     selected: Sequence[str] | Mapping[str, Sequence[str]], count: int, fdr: float = 0.1
 ) -> str:
-    """Which columns are selected, of how many coefficients."""
+    """Description of the selected columns, and the number of coefficients."""
     each = selected if isinstance(selected, Mapping) else {"": selected}
     total = sum(map(len, each.values()))
     parts = [
@@ -137,7 +137,7 @@ def _coefficients(fitted: TableModel) -> int:
 
 
 def describe_embedding(fitted: TableEmbedding) -> str:
-    """What was embedded, how that ended, and what was learned."""
+    """Summary of an embedding: the data, the result, and the learned parameters."""
     record = fitted.record
     noise = "gaussian noise" if record["likelihood"] == "gaussian" else record["likelihood"]
     converged = "converged" if record["converged"] else "NOT CONVERGED"
@@ -183,11 +183,11 @@ def describe_embedding(fitted: TableEmbedding) -> str:
 
 
 def describe_forecaster(fitted: TableForecaster) -> str:
-    """What was fitted to what, how that ended, and what was learned."""
+    """Summary of a fitted forecaster: the data, the result, and the learned parameters."""
     record = fitted.record
     noise = "gaussian noise" if record["likelihood"] == "gaussian" else record["likelihood"]
     converged = "converged" if record["converged"] else "NOT CONVERGED"
-    tied = "tied, " if record.get("method") == "tied" else ""
+    tied = "tied, " if record["method"] == "tied" else ""
     values = record["parameters"]
     single = {name: np.ravel(values[name]) for name in values if np.size(values[name]) <= 6}
     shown = [(name, " ".join(f"{v:.4g}" for v in array)) for name, array in single.items()]
@@ -232,8 +232,8 @@ def _powers(table: Sequence[Mapping[str, Any]] | None) -> list[str]:
 
 
 def _series(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Which series there are, where a column tells them apart."""
-    if record.get("series") is None:
+    """Line on the series, where a column tells them apart."""
+    if record["series"] is None:
         return []
     labels = record["series_labels"]
     more = f" and {len(labels) - 8} more" if len(labels) > 8 else ""
@@ -258,7 +258,7 @@ def _evidence(value: float | None) -> str:
 
 
 def describe_draws(draws: Mapping[str, Any], classes: Sequence[str] = ()) -> str:
-    """How the draws of each parameter are distributed, and how far they can be trusted."""
+    """Summaries of the draws of each parameter, and how far they can be trusted."""
     names = ("mean", "sd", "low", "high")
     rows: list[tuple[str, ...]] = [("", "mean", "sd", "5 %", "95 %", "R-hat", "ESS")]
     for row in draws["parameters"]:

@@ -225,7 +225,7 @@ def _read_long(session: Session, request: Request, rows: int) -> Tables:
 
 
 def _evidence(table: LongTable, columns: list[str]) -> dict[str, Evidence]:
-    """What the columns of a long table show."""
+    """Evidence about the types of a long table's columns."""
     found: dict[str, Evidence] = {}
     for _, part in table.parts(*columns):
         for name in columns:

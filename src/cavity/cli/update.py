@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import jax
 import numpy as np
 
 from cavity.cli.session import Outcome, Session, blaming
@@ -16,7 +15,7 @@ from cavity.cli.table_parts import report_warnings
 from cavity.cli.text import describe_metrics
 from cavity.estimators.base import to_numpy
 from cavity.kernels.sum_over import plain_columns
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.default_priors import priors_of_stream
 from cavity.learning.initialisation.models import Given
 from cavity.learning.streaming.result import UpdateResult, kept_result, memory_of, with_memory
@@ -35,6 +34,7 @@ from cavity.tables.table_model import TableModel, check_targets, parameters
 REMEMBERED = 1_000
 
 
+@in_double
 def update(
     session: Session,
     model: str,
@@ -77,7 +77,7 @@ def update(
     options |= {"memory": memory, "learn": learn, "max_iterations": max_iterations}
     scores = fitted.metrics(encoded)
     first = (_result(fitted), encoded.X, _outputs(fitted, encoded))
-    with jax.enable_x64(True), one_blas_thread(), warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", UserWarning)
         result = go_on(*first, rows=encoded.side or None, **options)
     for warning in heard:
@@ -104,7 +104,7 @@ def _write(updated: TableModel, model: str, before: str, out: str) -> None:
 
 
 def _text(session: Session, updated: TableModel, result: UpdateResult, rows: str, out: str) -> str:
-    """What was learned, and where it is."""
+    """Summary of an update: the rows learned, and the file written."""
     return (
         f"{rows} learned, {result.rows_seen} in all; model "
         f"written to {out} ({session.seconds:.1f} s)\nlog evidence of all rows "
@@ -114,7 +114,7 @@ def _text(session: Session, updated: TableModel, result: UpdateResult, rows: str
 
 
 def _unchanged(fitted: TableModel, model: str, table: str, out: str, said: str) -> Outcome:
-    """What is said where nothing was learned; the model is written under its new name."""
+    """Result of an update without new rows; the model is written under its new name."""
     if os.path.realpath(out) != os.path.realpath(model):
         fitted.save(out)
     return Outcome(_record(fitted, model, table, out, skipped=True), said)
@@ -208,14 +208,14 @@ def _updated(
 def _record(
     fitted: TableModel, model: str, table: str, out: str, *, skipped: bool = False
 ) -> dict[str, Any]:
-    """What `cavity update --json` says."""
+    """Record for `cavity update --json`."""
     names = ("log_evidence", "rows_seen", "lost", "before", "converged", "message", "n_inducing")
     told = {name: fitted.record.get(name) for name in names}
     return {"model": model, "table": table, "out": out, "skipped": skipped} | told
 
 
 def _digest(encoded: Encoded) -> str:
-    """What tells a batch from others."""
+    """Digest that identifies a batch."""
     found = hashlib.blake2b(digest_size=16)
     for array in (encoded.X, encoded.y, *encoded.side.values()):
         found.update(np.ascontiguousarray(array, float).tobytes())
@@ -223,7 +223,7 @@ def _digest(encoded: Encoded) -> str:
 
 
 def _stamp(path: str) -> str:
-    """What tells the contents of a file from others."""
+    """Digest of the contents of a file."""
     try:
         return hashlib.blake2b(regular_bytes(Path(path)), digest_size=16).hexdigest()
     except OSError:  # it is said where the file is read

@@ -35,7 +35,7 @@ def asked_priors(
 
 
 def asked_priors_of_stream(settings: Settings) -> PriorsOf | None:
-    """As `asked_priors`, of a model and what was counted of all rows so far."""
+    """As `asked_priors`, for a model and the counts of all rows so far."""
     return partial(priors_of_stream, parts_given(settings)) if _asked(settings) else None
 
 

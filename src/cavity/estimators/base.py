@@ -1,8 +1,7 @@
-"""What the estimators share: scikit-learn's interface, numpy in, numpy out, always float64."""
+"""Base classes of estimators: scikit-learn's interface, numpy in, numpy out, always float64."""
 
 import abc
 import dataclasses
-import warnings
 from collections.abc import Callable
 from typing import TypeVar, cast
 
@@ -25,12 +24,13 @@ from cavity.estimators.registry import build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
 from cavity.estimators.settings import Settings, check_side
 from cavity.learning.data.batches import Batches
-from cavity.learning.infer import one_blas_thread
-from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.double_precision import in_double
 from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.progress.checkpoint import Store
 from cavity.models.base import AbstractModel
 from cavity.models.mean_function import with_found_mean
 from cavity.models.posterior import AbstractPosterior
+from cavity.numerics.callers import warn_caller
 from cavity.numerics.validation import check_magnitude
 
 Tree = TypeVar("Tree")
@@ -131,19 +131,17 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
             callback=callback,
             checkpoint=checkpoint,
         )
-        with jax.enable_x64(True), one_blas_thread():
-            self._keep(self._learned(problem), scale)
+        self._keep(self._learned(problem), scale)
         if not (self.converged_ or self.interrupted_):
-            warnings.warn(f"not converged: {self.message_}", ConvergenceWarning, stacklevel=4)
+            warn_caller(f"not converged: {self.message_}", ConvergenceWarning)
 
     def _go_on(
         self, settings: Settings, X, y, side: dict[str, np.ndarray], half_life: float | None
     ) -> None:
         """Learns on from further rows, their outputs in the units of the data."""
         outputs = y / (self.output_scale_ if np.ndim(y) > 1 else self.output_scale_[0])
-        with jax.enable_x64(True), one_blas_thread():
-            learned = learned_on(self, settings, X, outputs, side, half_life)
-            self._keep(learned, self.output_scale_)
+        learned = learned_on(self, settings, X, outputs, side, half_life)
+        self._keep(learned, self.output_scale_)
 
     def _settings(self, task: str, classes: int = 2) -> Settings:
         """The settings of this estimator, as they were given."""
@@ -194,6 +192,7 @@ class AbstractPredictor(AbstractEstimator):
 
     categories_: Categories | None = None
 
+    @in_double
     def predict_latent(self, X, return_std=False, return_cov=False):
         """Mean of the latent function f, and its standard deviation or covariance on request.
 
@@ -237,14 +236,12 @@ class AbstractPredictor(AbstractEstimator):
 
     def _marginals(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of f."""
-        with jax.enable_x64(True), one_blas_thread():
-            mean, var = map(np.asarray, self._function.marginals(X))
+        mean, var = map(np.asarray, self._function.marginals(X))
         return mean * self._scale, np.sqrt(var) * self._scale
 
     def _joint(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Means of f, and covariances with the axis of the outputs last."""
-        with jax.enable_x64(True), one_blas_thread():
-            mean, cov = map(np.asarray, self._function.joint(X))
+        mean, cov = map(np.asarray, self._function.joint(X))
         cov = cov if self._function.vector else np.moveaxis(cov, 0, -1)
         return mean * self._scale, cov * self._scale**2
 
@@ -283,7 +280,7 @@ class AbstractPredictor(AbstractEstimator):
             missing=settings.missing,
         )
         if not result.converged:
-            warnings.warn(f"not converged: {result.message}", ConvergenceWarning, stacklevel=3)
+            warn_caller(f"not converged: {result.message}", ConvergenceWarning)
         return left_out_densities(result, self.output_scale_)
 
     def _check_predictable(self, side: dict[str, np.ndarray]) -> None:

@@ -1,4 +1,4 @@
-"""What an estimator chose by itself, kept in the units of the data."""
+"""Choices that an estimator made by itself, kept in the units of the data."""
 
 import dataclasses
 from typing import Any
@@ -9,7 +9,7 @@ from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.learning import Learned
 from cavity.estimators.settings import Settings
 from cavity.learning.diagnostics.bracket import Bracket
-from cavity.learning.optimisers.powers import PowerTrial
+from cavity.learning.plans.powers import PowerTrial
 
 
 class KeepsChoices(AbstractPredictor):

@@ -1,4 +1,4 @@
-"""Whether the functions of several classes stay dependent, where a user left that open."""
+"""Choice of coupled or independent classes, where a user left it open."""
 
 import dataclasses
 from numbers import Real
@@ -7,8 +7,8 @@ from cavity.estimators.left_to_data import is_auto
 from cavity.estimators.registry import build_likelihood
 from cavity.estimators.settings import Settings, inducing_count
 from cavity.learning.cost import coupled_seconds, duration
-from cavity.learning.methods import PowerEP
-from cavity.learning.optimisers.powers import DEFAULT
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.plans.powers import DEFAULT
 from cavity.likelihoods.capabilities import number_of_classes
 
 # Seconds of processor time beyond which classes are coupled only where that is asked for. Up to
@@ -59,7 +59,7 @@ def with_affordable_form(settings: Settings, rows: int, columns: int) -> tuple[S
 
 
 def affordable_form(settings: Settings, rows: int, columns: int) -> IndependentClasses | None:
-    """What takes the place of coupled classes; None where settings stay as they are.
+    """Replacement for coupled classes that take too long; None where settings stay as they are.
 
     It is for the method's name alone: a method object is taken as it is.
 

@@ -1,4 +1,4 @@
-"""What classifications share: labels as numbers, and predictions of them."""
+"""Base of classifiers: labels as numbers, and predictions of them."""
 
 from collections.abc import Callable
 
@@ -16,8 +16,9 @@ from cavity.estimators.predictions import bayes_decision, class_log_probabilitie
 from cavity.estimators.registry import CLASSIFICATION
 from cavity.estimators.settings import check
 from cavity.learning.data.batches import Batches
-from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.double_precision import in_double
 from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.progress.checkpoint import Store
 from cavity.likelihoods.capabilities import OrderedLabels, capability
 from cavity.numerics.text import plural
 
@@ -66,6 +67,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         self._learn(settings, X, labels, np.ones(1), {}, callback, checkpoint, batches)
         self.classes_ = classes
 
+    @in_double
     def predict(self, X, costs=None):
         """The likeliest class of each row, or the one with the least expected cost.
 
@@ -86,6 +88,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         found = self.predict_log_proba(X)
         return self.classes_[bayes_decision(found, align_costs(costs, self.classes_.tolist()))]
 
+    @in_double
     def predict_proba(self, X):
         """The probability of each class, the uncertainty of the function included.
 
@@ -100,6 +103,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         """
         return np.exp(self.predict_log_proba(X))
 
+    @in_double
     def predict_log_proba(self, X):
         """The log probability of each class; accurate also where a probability rounds to 0 or 1.
 
@@ -115,6 +119,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         X = self._inputs(X)
         return class_log_probabilities(self.posterior_, X, len(self.classes_))
 
+    @in_double
     def decision_function(self, X):
         """Log odds of the second of two classes; of more the log probabilities.
 
@@ -132,6 +137,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
             return found
         return found[:, 1] - found[:, 0]
 
+    @in_double
     def log_predictive_density(self, X, y):
         """Log predictive probability of each row's label, in nats.
 
@@ -149,6 +155,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         labels = self._labels(y, found)
         return found[np.arange(len(found)), labels]
 
+    @in_double
     def score(self, X, y, sample_weight=None):
         """The share of rows whose likeliest class is theirs.
 

@@ -11,6 +11,7 @@ from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem, learn_gp
 from cavity.estimators.registry import CLASSIFICATION, build_method
 from cavity.estimators.settings import Settings
+from cavity.learning.double_precision import in_double
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -106,6 +107,7 @@ class GPClassifier(
 
     likelihood: object = "bernoulli"
 
+    @in_double
     def fit(self, X, y, callback=None, checkpoint=None, batches=None):
         """Learns the parameters and infers the posterior.
 
@@ -131,6 +133,7 @@ class GPClassifier(
             self.message_ = f"{self.message_}; {self.choice_}"
         return self
 
+    @in_double
     def partial_fit(self, X, y, classes=None, half_life=None):
         """Learns from a first batch of rows, or goes on with a further one.
 
@@ -164,6 +167,7 @@ class GPClassifier(
         self._go_on(self._settings(CLASSIFICATION, len(self.classes_)), X, labels, {}, half_life)
         return self
 
+    @in_double
     def leave_one_out(self, X, y):
         """Log probability of each row's label given the other rows, in nats.
 

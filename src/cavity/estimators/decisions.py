@@ -66,7 +66,7 @@ def align_costs(costs: object, classes: Sequence[object]) -> object:
 
 
 def _order(labels: Sequence[object], classes: Sequence[object]) -> list[int] | None:
-    """Where each class is among the labels; None if labels are not the classes, each once."""
+    """Position of each class among the labels; None if labels are not the classes, each once."""
     by_text = {str(label): label for label in classes}
     named = [label if label in classes else by_text.get(str(label)) for label in labels]
     if len(named) != len(classes) or any(label not in named for label in classes):

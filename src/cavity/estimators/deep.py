@@ -16,9 +16,10 @@ from cavity.estimators.registry import whole
 from cavity.estimators.regression import AbstractRegressor
 from cavity.estimators.settings import build, build_likelihood
 from cavity.inference.propagation import Nodes
-from cavity.learning.deep import STANDSTILL, fit_deep
+from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.deep import chosen_start
-from cavity.learning.methods import TiedPowerEP
+from cavity.learning.methods.methods import TiedPowerEP
+from cavity.learning.plans.deep import STANDSTILL, fit_deep
 from cavity.numerics.text import plural
 
 # Functions of a hidden layer at the most, where "auto" chooses.
@@ -111,6 +112,7 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
 
     missing: object = "error"
 
+    @in_double
     def fit(self, X, y, noise_variance=None, exposure=None, callback=None, checkpoint=None):
         """Learns the parameters and infers the posterior.
 
@@ -193,6 +195,7 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
 
     likelihood: object = "bernoulli"
 
+    @in_double
     def fit(self, X, y, callback=None, checkpoint=None):
         """Learns the parameters and infers the posterior.
 
@@ -297,5 +300,5 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
         checkpoint=problem.checkpoint,
     )
     if not steps:
-        result = dataclasses.replace(result, converged=True, message="nothing was to be learned")
+        result = result.judged("nothing was to be learned", converged=True)
     return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X))

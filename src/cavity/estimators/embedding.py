@@ -25,7 +25,8 @@ from cavity.estimators.latent_settings import (
 )
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import whole
-from cavity.learning.latent import fit_latent
+from cavity.learning.double_precision import in_double
+from cavity.learning.plans.latent import fit_latent
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.numerics.linalg import MOST_JITTER
@@ -117,6 +118,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         tags.input_tags.allow_nan = True
         return tags
 
+    @in_double
     def fit(self, X, y=None, callback=None, checkpoint=None):
         """Learns the functions of all columns and the latent points of all rows.
 
@@ -156,6 +158,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         self.relevance_ = self._map.relevance
         return self
 
+    @in_double
     def transform(self, X, return_std=False):
         """Latent points of rows, given the functions that were learned.
 
@@ -175,6 +178,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         mean, std = self._map.transform(self._rows(X))
         return (mean, std) if return_std else mean
 
+    @in_double
     def inverse_transform(self, X, return_std=False):
         """Rows at latent points: predictions of all columns, noise included.
 
@@ -199,6 +203,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         mean, std = self._map.at(points)
         return (mean, std) if return_std else mean
 
+    @in_double
     def reconstruct(self, X, return_std=False):
         """Predictions of all entries of rows, from those that are observed, noise included.
 
@@ -215,6 +220,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         mean, std = self._map.reconstruct(self._rows(X))
         return (mean, std) if return_std else mean
 
+    @in_double
     def impute(self, X, return_std=False):
         """Rows with predictions in the place of NaN; all other entries as they are.
 
@@ -233,6 +239,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         mean, std = filled(Y, self._map.reconstruct(Y))
         return (mean, std) if return_std else mean
 
+    @in_double
     def score_samples(self, X):
         """Lower bounds of the log densities of rows at their observed entries, in nats.
 
@@ -249,6 +256,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         """
         return self._map.log_density(self._rows(X))
 
+    @in_double
     def score(self, X, y=None):
         """The mean of `score_samples`, by which settings can be compared on other rows.
 

@@ -1,10 +1,8 @@
 """Forecasts of time series with hidden states, with sktime's names."""
 
 import dataclasses
-import warnings
 from typing import Any, cast
 
-import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -27,8 +25,10 @@ from cavity.estimators.time_tables import (
     rows_after,
     time_data,
 )
-from cavity.learning.result import FitResult
+from cavity.learning.double_precision import in_double
+from cavity.learning.results.result import FitResult
 from cavity.models.state_space.posterior import StateSpacePosterior
+from cavity.numerics.callers import warn_caller
 
 # Levels of quantiles that are asked for by default.
 LEVELS = (0.05, 0.95)
@@ -122,6 +122,7 @@ class GPForecaster(BaseEstimator):
     random_state: object = None
     calibrate: object = True
 
+    @in_double
     def fit(self, y, X=None, fh=None, callback=None, checkpoint=None, series=None):
         """Learns the dynamics and the states of a series, or of several with the same dynamics.
 
@@ -157,6 +158,7 @@ class GPForecaster(BaseEstimator):
         self._learn(data, callback, checkpoint)
         return self
 
+    @in_double
     def predict(self, fh=None, X=None):
         """Means of future outputs.
 
@@ -174,11 +176,13 @@ class GPForecaster(BaseEstimator):
         steps, controls = self._steps(fh, X)
         return self._at(steps, self._forecast(steps, controls).moments().mean)
 
+    @in_double
     def predict_var(self, fh=None, X=None):
         """Variances of future outputs, noise included; arguments and shape as `predict`."""
         steps, controls = self._steps(fh, X)
         return self._at(steps, self._forecast(steps, controls).moments().std ** 2)
 
+    @in_double
     def predict_quantiles(self, fh=None, X=None, alpha=None):
         """Quantiles of future outputs.
 
@@ -197,6 +201,7 @@ class GPForecaster(BaseEstimator):
         steps, controls = self._steps(fh, X)
         return self._at(steps, self._forecast(steps, controls).quantiles(levels))
 
+    @in_double
     def predict_interval(self, fh=None, X=None, coverage=0.9):
         """Lower and upper ends of central intervals of future outputs.
 
@@ -217,6 +222,7 @@ class GPForecaster(BaseEstimator):
         values = self.predict_quantiles(fh, X, ends.ravel())
         return values.reshape(*values.shape[:-1], *ends.shape)
 
+    @in_double
     def log_predictive_density(self, y, X=None):
         """Log densities of the rows that follow, each by itself, in nats; NaN where y is.
 
@@ -235,6 +241,7 @@ class GPForecaster(BaseEstimator):
         future = self.time_map.forecast(outputs.shape[-2], controls)
         return self._shaped(future.log_density(outputs))
 
+    @in_double
     def update(self, y, X=None, update_params=True):
         """Adds rows that follow the last one.
 
@@ -280,8 +287,7 @@ class GPForecaster(BaseEstimator):
         self._data, self.n_rows_, self.series_ = data, len(data.y), data.names
         self.posterior_ = cast(StateSpacePosterior, to_numpy(result.posterior))
         self.model_ = self.posterior_.model
-        with jax.enable_x64(True):
-            states = self.posterior_.states
+        states = self.posterior_.states
         self.states_, self.states_std_ = np.asarray(states.mean), np.sqrt(np.asarray(states.var))
         varying = self.y_scale_ > 0.0
         observed = np.sum(~np.isnan(data.y[:, varying]), axis=0)
@@ -291,7 +297,7 @@ class GPForecaster(BaseEstimator):
         self.converged_, self.message_ = result.converged, "; ".join([result.message, *grows])
         self.n_iter_, self.interrupted_ = result.n_iterations, result.interrupted
         if not (self.converged_ or self.interrupted_):
-            warnings.warn(f"not converged: {self.message_}", ConvergenceWarning, stacklevel=4)
+            warn_caller(f"not converged: {self.message_}", ConvergenceWarning)
 
     @property
     def _columns(self) -> Standardised:
@@ -334,14 +340,14 @@ class GPForecaster(BaseEstimator):
         controls = future_controls(X, self._data, int(steps.max()))
         leaving = self.time_map.leaving(int(steps.max()))
         if leaving is not None:
-            warnings.warn(leaving, stacklevel=3)
+            warn_caller(leaving)
         return steps, controls
 
     def _forecast(self, steps: np.ndarray, controls: np.ndarray | None) -> Outlook:
         found = self.time_map.forecast(int(steps.max()), controls)
         self.paths_left_ = found.left
         if found.strayed is not None:
-            warnings.warn(found.strayed, stacklevel=3)
+            warn_caller(found.strayed)
         return found
 
     def _at(self, steps: np.ndarray, values: np.ndarray) -> np.ndarray:

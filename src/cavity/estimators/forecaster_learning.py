@@ -1,9 +1,7 @@
-"""How a forecaster learns: its columns, the model, and how the end of the series is told."""
+"""Learning of a forecaster: its columns, its model, and a test on the end of the series."""
 
-import dataclasses
 from typing import Any, NamedTuple, cast
 
-import jax
 import numpy as np
 
 from cavity.estimators.forecaster_settings import checked_settings, method_of
@@ -12,18 +10,16 @@ from cavity.estimators.latent_settings import check_values, latent_kernel
 from cavity.estimators.registry import whole
 from cavity.estimators.time_tables import TimeData
 from cavity.learning.free_simulation import ITERATIONS, FreeSimulation, free_simulation
-from cavity.learning.infer import one_blas_thread
-from cavity.learning.optimisers.lbfgs import INTERRUPTED
-from cavity.learning.result import FitResult
-from cavity.learning.state_space import fit_state_space
-from cavity.learning.state_space_update import follow_states
+from cavity.learning.plans.state_space import fit_state_space
+from cavity.learning.plans.state_space_update import follow_states
+from cavity.learning.results.result import FitResult
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.support import Support
 from cavity.models.state_space.posterior import StateSpacePosterior
 
 
 class Learned(NamedTuple):
-    """What a forecaster has learned.
+    """A fit of a forecaster, with the units of its columns.
 
     Attributes:
         outputs: how outputs are standardised.
@@ -60,45 +56,42 @@ def learned(
     Y, X = outputs.forward(data.y), _controls(controls, data)
     states = whole("n_states", forecaster.n_states, 1)
     limit = whole("max_iterations", forecaster.max_iterations, 0)
-    with jax.enable_x64(True), one_blas_thread():
-        result = fit_state_space(
-            Y,
-            X,
-            states=states,
-            series=data.series,
-            kernel=latent_kernel(forecaster.kernel, states + data.X.shape[1]),
-            # Gaussian noise starts from what the linear model leaves, one for each output
-            likelihood=None if forecaster.likelihood == "gaussian" else likelihood,
-            points=whole("n_inducing", forecaster.n_inducing, 1),
-            emission=str(forecaster.emission),
-            method=method_of(forecaster, steps=limit, seed=seed),
-            seed=seed,
-            n_restarts=whole("n_restarts", forecaster.n_restarts, 0),
-            max_iterations=limit,
-            callback=callback,
-            checkpoint=checkpoint,
-            **_numbers(forecaster),
-        )
-        simulated = None
-        real = likelihood.support is Support.REAL
-        if forecaster.calibrate and real and data.series is None and not result.interrupted:
-            try:
-                simulated = free_simulation(
-                    cast(StateSpacePosterior, result.posterior),
-                    Y,
-                    X,
-                    method=method_of(forecaster),
-                    propagation=str(forecaster.propagation),
-                    seed=seed,
-                    max_iterations=min(limit, ITERATIONS),
-                    **_numbers(forecaster),
-                )
-            except KeyboardInterrupt:
-                stopped: Any = {"converged": False, "interrupted": True, "message": INTERRUPTED}
-                result = dataclasses.replace(result, **stopped)
+    result = fit_state_space(
+        Y,
+        X,
+        states=states,
+        series=data.series,
+        kernel=latent_kernel(forecaster.kernel, states + data.X.shape[1]),
+        # Gaussian noise starts from what the linear model leaves, one for each output
+        likelihood=None if forecaster.likelihood == "gaussian" else likelihood,
+        points=whole("n_inducing", forecaster.n_inducing, 1),
+        emission=str(forecaster.emission),
+        method=method_of(forecaster, steps=limit, seed=seed),
+        seed=seed,
+        n_restarts=whole("n_restarts", forecaster.n_restarts, 0),
+        max_iterations=limit,
+        callback=callback,
+        checkpoint=checkpoint,
+        **_numbers(forecaster),
+    )
+    simulated = None
+    real = likelihood.support is Support.REAL
+    if forecaster.calibrate and real and data.series is None and not result.interrupted:
+        try:
+            simulated = free_simulation(
+                cast(StateSpacePosterior, result.posterior),
+                Y,
+                X,
+                method=method_of(forecaster),
+                propagation=str(forecaster.propagation),
+                seed=seed,
+                max_iterations=min(limit, ITERATIONS),
+                **_numbers(forecaster),
+            )
+        except KeyboardInterrupt:
+            result = result.stopped()
     if simulated is not None:
-        said = f"{result.message}; {simulated.message}"
-        result = dataclasses.replace(result, message=said)
+        result = result.saying(simulated.message)
     return Learned(outputs, controls, result, simulated)
 
 
@@ -113,18 +106,17 @@ def followed(
         outputs: how outputs are standardised.
         controls: how controls are standardised.
     """
-    with jax.enable_x64(True), one_blas_thread():
-        return follow_states(
-            forecaster.posterior_,
-            outputs.forward(data.y),
-            _controls(controls, data),
-            method=method_of(forecaster),
-            **_numbers(forecaster),
-        )
+    return follow_states(
+        forecaster.posterior_,
+        outputs.forward(data.y),
+        _controls(controls, data),
+        method=method_of(forecaster),
+        **_numbers(forecaster),
+    )
 
 
 def _outputs(y: np.ndarray, likelihood: AbstractLikelihood) -> Standardised:
-    """How outputs are standardised, where they can be learned from."""
+    """Units in which outputs are learned; refuses outputs that cannot be learned from."""
     names = [f"output {j}" for j in range(y.shape[1])]
     empty = np.isnan(y).all(axis=0)
     if np.any(empty):

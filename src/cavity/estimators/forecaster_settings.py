@@ -5,7 +5,7 @@ from typing import Any
 
 from cavity.estimators.latent_settings import latent_kernel, latent_likelihood
 from cavity.estimators.registry import one_of, whole
-from cavity.learning.methods import PowerEP, TiedPowerEP
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.state_space.forecast import PROPAGATIONS
 from cavity.numerics.linalg import MOST_JITTER
@@ -48,7 +48,7 @@ def checked_settings(forecaster: Any) -> AbstractLikelihood:
 def method_of(
     forecaster: Any, *, steps: int | None = None, seed: int = 0
 ) -> PowerEP | TiedPowerEP:
-    """How a forecaster's model is learned, and how its states are found.
+    """Method that learns a forecaster's model and finds its states.
 
     Args:
         forecaster: with settings that were checked.

@@ -61,7 +61,7 @@ def _objects_as_days(X: np.ndarray) -> np.ndarray:
 
 
 def _absent(cell: object) -> bool:
-    """Whether a cell is None, NaN or NaT, of numpy or of pandas."""
+    """True if a cell is None, NaN or NaT, of numpy or of pandas."""
     dates = (float, np.floating, datetime.date, np.datetime64)
     return cell is None or (isinstance(cell, dates) and bool(cell != cell))
 

@@ -9,7 +9,7 @@ import numpy as np
 from cavity.estimators.asked_priors import asked_priors_of_stream
 from cavity.estimators.learning import Learned
 from cavity.estimators.settings import AUTO_INDUCING, Settings
-from cavity.learning.optimisers.powers import DEFAULT
+from cavity.learning.plans.powers import DEFAULT
 from cavity.learning.streaming.result import kept_result
 from cavity.learning.streaming.update import update
 from cavity.models.remembered import with_points_at_rows
@@ -61,7 +61,7 @@ def learned_on(
     side: Mapping[str, Any],
     half_life: float | None,
 ) -> Learned:
-    """What a fitted estimator comes to with further rows.
+    """Update a fitted estimator with further rows.
 
     Args:
         estimator: a fitted `GPRegressor` or `GPClassifier`.

@@ -1,4 +1,4 @@
-"""Whether data say which columns matter, or inclusion is that of the prior."""
+"""Check whether the data say which columns matter, or inclusion is that of the prior."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ NEAR = 5.0
 
 
 def hardly_moved(posterior: AbstractPosterior, found: Coefficients) -> str | None:
-    """That no column is told from any other by the rows, in words; None where some are.
+    """Warning if the rows tell no column from any other; None if they do.
 
     Args:
         posterior: of a linear model, at one value of its parameters or averaged over several.

@@ -20,10 +20,11 @@ from cavity.inducing.base import AbstractInducing
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.part_counts import count_parts
 from cavity.kernels.parts import AbstractParts, Patches
-from cavity.learning.images import ImageSearch, fit_images, likeliest
+from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.images import BESIDE, SUMS, Convolution, convolution_start
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.plans.images import ImageSearch, fit_images, likeliest
 from cavity.numerics.text import plural
 
 # Sums over distinct patches are used where they are at most this share of all patches.
@@ -121,6 +122,7 @@ class ConvGPClassifier(AbstractClassifier):
     jitter: object = 1e-8
     random_state: object = None
 
+    @in_double
     def fit(self, X, y, callback=None):
         """Learns the parameters and infers the posterior.
 
@@ -171,7 +173,7 @@ class ConvGPClassifier(AbstractClassifier):
         return super()._inputs(X.reshape(len(X), -1) if X.ndim in (3, 4) else X)
 
     def _forms(self) -> list[tuple[Any, str | None]]:
-        """How patches may count, and what may stand beside their sum."""
+        """Candidate forms of the model: sums of patches, and a kernel added to each."""
         plus = None if self.plus is None else one_of("plus", self.plus, BESIDE)
         asked: Any = self.parts
         kinds, beside = [asked], [plus]
@@ -204,7 +206,7 @@ class ConvGPClassifier(AbstractClassifier):
         return asked[best], starts[best], said
 
     def _parts(self, kind: str | AbstractParts) -> AbstractParts:
-        """What takes images apart."""
+        """Division of images into parts."""
         if isinstance(kind, AbstractParts):
             shape, columns = kind.shape, kind.columns
             pixels = math.prod(self.image_shape_)
@@ -266,13 +268,13 @@ class ConvGPClassifier(AbstractClassifier):
         # it was fitted to counted rows, and predicts from images
         posterior: Any = result.posterior
         posterior = dataclasses.replace(posterior, n_inputs=problem.X.shape[1])
-        message = f"{said}; {result.message}"
-        result = dataclasses.replace(result, message=message, posterior=posterior)
+        result = dataclasses.replace(result, posterior=posterior)
+        result = result.judged(f"{said}; {result.message}", converged=result.converged)
         return Learned(result, np.array([len(labels)]), len(labels))
 
 
 def _words(parts: object, plus: str | None) -> str:
-    """How patches count, and what stands beside their sum."""
+    """Name of a form: the sum of patches, and the kernel added to it."""
     return f"{parts} + {plus}" if plus else f"{parts}"
 
 

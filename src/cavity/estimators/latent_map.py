@@ -4,12 +4,11 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.learning.data.scales import CONSTANT
-from cavity.learning.infer import one_blas_thread
+from cavity.learning.double_precision import in_double
 from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.likelihoods.support import Support
 from cavity.models.latent.posterior import LatentPosterior
@@ -60,7 +59,7 @@ class Standardised:
 
 
 def standardised(Y: np.ndarray, support: Support, *, each: bool) -> Standardised:
-    """How columns are standardised before a model is fitted to them.
+    """Standardisation of columns before a model is fitted to them.
 
     Values that are not real numbers have no unit to be divided by, and stay as they are.
 
@@ -95,17 +94,17 @@ class LatentMap:
     columns: Standardised
 
     @property
+    @in_double
     def relevance(self) -> np.ndarray:
         """The share of every latent dimension in how functions move, (Q,), decreasing."""
-        with jax.enable_x64(True), one_blas_thread():
-            relevance = np.asarray(self.posterior.relevance)
+        relevance = np.asarray(self.posterior.relevance)
         return np.sort(relevance)[::-1]
 
     @property
+    @in_double
     def order(self) -> np.ndarray:
         """The dimensions of the posterior in decreasing order of relevance."""
-        with jax.enable_x64(True), one_blas_thread():
-            return np.argsort(-np.asarray(self.posterior.relevance), kind="stable")
+        return np.argsort(-np.asarray(self.posterior.relevance), kind="stable")
 
     @property
     def latent(self) -> Gaussians:
@@ -114,17 +113,18 @@ class LatentMap:
         order = self.order
         return Gaussians(mean[:, order], np.sqrt(var[:, order]))
 
+    @in_double
     def transform(self, Y: np.ndarray) -> Gaussians:
         """The latent inputs of rows, (n, Q).
 
         Args:
             Y: rows in the units of the data, (n, P), NaN where missing.
         """
-        with jax.enable_x64(True), one_blas_thread():
-            mean, var = map(np.asarray, self.posterior.transform(self.columns.forward(Y)))
+        mean, var = map(np.asarray, self.posterior.transform(self.columns.forward(Y)))
         order = self.order
         return Gaussians(mean[:, order], np.sqrt(var[:, order]))
 
+    @in_double
     def at(self, X: np.ndarray) -> Gaussians:
         """Predictions of all columns at latent points, noise included, (n, P).
 
@@ -135,6 +135,7 @@ class LatentMap:
         natural[:, self.order] = X
         return self._predicted(natural, self.posterior.predict)
 
+    @in_double
     def reconstruct(self, Y: np.ndarray) -> Gaussians:
         """Predictions of all columns of rows from those that are observed, (n, P).
 
@@ -143,6 +144,7 @@ class LatentMap:
         """
         return self._predicted(self.columns.forward(Y), self.posterior.reconstruct)
 
+    @in_double
     def log_density(self, Y: np.ndarray) -> np.ndarray:
         """Lower bounds of the log densities of rows at their observed entries, (n,), in nats.
 
@@ -152,10 +154,10 @@ class LatentMap:
             Y: rows in the units of the data, (n, P), NaN where missing.
         """
         standard = self.columns.forward(Y)
-        with jax.enable_x64(True), one_blas_thread():
-            bound = np.asarray(self.posterior.log_density(standard))
+        bound = np.asarray(self.posterior.log_density(standard))
         return bound - ~np.isnan(standard) @ np.log(self.columns.scale[self.columns.varying])
 
+    @in_double
     def conditional_density(self, Y: np.ndarray, held_out: np.ndarray) -> np.ndarray:
         """Log densities of single entries given the others that are not held out, in nats.
 
@@ -171,12 +173,11 @@ class LatentMap:
         seen = np.where(held_out[:, chosen], np.nan, standard)
         density = np.full(Y.shape, np.nan)
         parts = []
-        with jax.enable_x64(True), one_blas_thread():
-            for start in range(0, len(Y), ROWS):
-                some = slice(start, start + ROWS)
-                out = self.posterior.reconstruct(seen[some])
-                filled = np.where(np.isnan(standard[some]), np.asarray(out.mean), standard[some])
-                parts.append(np.asarray(out.log_density(jnp.asarray(filled))))
+        for start in range(0, len(Y), ROWS):
+            some = slice(start, start + ROWS)
+            out = self.posterior.reconstruct(seen[some])
+            filled = np.where(np.isnan(standard[some]), np.asarray(out.mean), standard[some])
+            parts.append(np.asarray(out.log_density(jnp.asarray(filled))))
         density[:, chosen] = np.concatenate(parts) - np.log(self.columns.scale[chosen])
         return np.where(held_out, density, np.nan)
 
@@ -185,10 +186,9 @@ class LatentMap:
     ) -> Gaussians:
         """Means and deviations in the units of the data, some rows at a time."""
         parts = []
-        with jax.enable_x64(True), one_blas_thread():
-            for start in range(0, len(rows), ROWS):
-                out = predict(rows[start : start + ROWS])
-                parts.append(Gaussians(np.asarray(out.mean), np.sqrt(np.asarray(out.var))))
+        for start in range(0, len(rows), ROWS):
+            out = predict(rows[start : start + ROWS])
+            parts.append(Gaussians(np.asarray(out.mean), np.sqrt(np.asarray(out.var))))
         return self.columns.back(Gaussians(*map(np.concatenate, zip(*parts, strict=True))))
 
 

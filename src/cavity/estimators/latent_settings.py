@@ -1,4 +1,4 @@
-"""What an embedding is asked for: likelihood, kernel and method of a latent-variable model."""
+"""Settings of an embedding: likelihood, kernel and method of a latent-variable model."""
 
 import jax
 import numpy as np
@@ -8,8 +8,9 @@ from cavity.inference.propagation import Moments
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.text_form import parse
 from cavity.learning.data.scales import Scales, in_data_units
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP, TiedPowerEP
+from cavity.learning.double_precision import in_double
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.support import Support
 
@@ -62,7 +63,7 @@ def latent_kernel(kernel: object, dims: int) -> AbstractKernel:
 def latent_method(
     method: object, batch: object, *, rows: int, iterations: int, seed: int
 ) -> AbstractMethod | None:
-    """How a latent-variable model is learned; None for what suits the likelihood.
+    """Method that learns a latent-variable model; None for the likelihood's usual one.
 
     Args:
         method: what was asked for.
@@ -94,6 +95,7 @@ def latent_method(
     return TiedPowerEP(propagation=Moments(), batch=size, max_sweeps=steps, seed=seed)
 
 
+@in_double
 def check_values(
     Y: np.ndarray, likelihood: AbstractLikelihood, names: list[str], first: int = 0
 ) -> None:
@@ -110,8 +112,7 @@ def check_values(
     """
     if likelihood.support is Support.REAL:
         return
-    with jax.enable_x64(True):
-        accepted = np.asarray(likelihood.accepts(jax.numpy.asarray(np.nan_to_num(Y, nan=1.0))))
+    accepted = np.asarray(likelihood.accepts(jax.numpy.asarray(np.nan_to_num(Y, nan=1.0))))
     bad = np.argwhere(~accepted & ~np.isnan(Y))
     if len(bad):
         i, j = map(int, bad[0])

@@ -1,4 +1,4 @@
-"""What a model is made of: functions of a Gaussian process or of layers, or weights."""
+"""Parts of a model: functions of a Gaussian process or of layers, or weights."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable

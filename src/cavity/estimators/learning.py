@@ -1,4 +1,4 @@
-"""What an estimator learns from, and how a Gaussian process is fitted to it."""
+"""Fit of a Gaussian process to the data of an estimator."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -14,12 +14,14 @@ from cavity.estimators.settings import AUTO_INDUCING, Settings, build
 from cavity.learning.data.batched import survey
 from cavity.learning.data.batches import Batches
 from cavity.learning.initialisation.inducing_points import cluster_blocks
-from cavity.learning.optimisers.checkpoint import Store
-from cavity.learning.optimisers.growth import Judgement, Rows, at_points_of, fit_growing, verdict
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.optimisers.powers import DEFAULT, PowerTrial, fit_powers
-from cavity.learning.optimisers.trials import fit_best
-from cavity.learning.result import FitResult
+from cavity.learning.plans.growth import Judgement, verdict, with_enough_points
+from cavity.learning.plans.powers import DEFAULT, PowerTrial, best_power
+from cavity.learning.plans.trials import best_of
+from cavity.learning.progress.checkpoint import Store
+from cavity.learning.results.result import FitResult
+from cavity.learning.run.fits import fits
+from cavity.learning.run.stages import Run
 from cavity.models.gp import GP
 
 
@@ -116,45 +118,38 @@ def learn_gp(problem: Problem) -> Learned:
         "bijections": maps,
         "priors": asked_priors(settings, starts[0], problem.X, problem.outputs, problem.side),
         "n_restarts": settings.n_restarts,
-        "max_iterations": whole("max_iterations", settings.max_iterations, 0),
         "tolerance": settings.tolerance,
         "seed": seed,
         "callback": problem.callback,
-        "checkpoint": problem.checkpoint,
     }
+    budget = whole("max_iterations", settings.max_iterations, 0)
+    asked: Any = settings.power
     if is_enough(settings.n_inducing):
-        return _learn_growing(problem, starts, options, observed)
-    if is_auto(settings.power):
-        result, powers = fit_powers(starts, problem.X, problem.y, **options)
+        options["power"] = DEFAULT if is_auto(asked) else asked
+        run = fits(*data, options, problem.checkpoint)
+        return _learn_growing(problem, run, starts, observed, budget)
+    if is_auto(asked):
+        run = fits(*data, options, problem.checkpoint)
+        result, powers = run.carry_out(
+            lambda run: best_power(run, starts, budget=budget, seed=seed)
+        )
         return Learned(result, observed, rows, _chosen(powers), powers)
-    result = fit_best(starts, *data, power=cast(ArrayLike, settings.power), **options)
-    return Learned(result, observed, rows, settings.power)
+    run = fits(*data, options | {"power": asked}, problem.checkpoint)
+    result = run.carry_out(lambda run: best_of(run, starts, budget=budget))
+    return Learned(result, observed, rows, asked)
 
 
 def _learn_growing(
-    problem: Problem, starts: list[GP], options: dict[str, Any], observed: np.ndarray
+    problem: Problem, run: Run, starts: list[GP], observed: np.ndarray, budget: int
 ) -> Learned:
     """As `learn_gp`, with as many inducing points as are enough; a full GP where that will do."""
-    X, y, asked = problem.X, problem.y, problem.settings.power
-    power: Any = DEFAULT if is_auto(asked) else asked
-    found, powers, evaluations = None, None, 0
-    if starts[0].inducing is not None:
-        most = whole("max_inducing", problem.settings.max_inducing, 1)
-        grown = fit_growing(starts, X, y, most=most, power=power, **options)
-        found, evaluations = grown.judgement, grown.evaluations
-        starts = [grown.model, *at_points_of(grown.model, starts, X, problem.settings.seed)]
-        if grown.interrupted is not None:
-            result = dataclasses.replace(grown.interrupted, n_evaluations=evaluations)
-            return Learned(result, observed, len(X), power, None, found)
-    if is_auto(asked):
-        result, powers = fit_powers(starts, X, y, **options)
-        power = _chosen(powers)
-    else:
-        result = fit_best(starts, X, y, power=power, **options)
-    counted = evaluations + result.n_evaluations
-    result = dataclasses.replace(result, n_evaluations=counted)
-    found = verdict(result, Rows(X, y, power, problem.settings.seed, options), found)
-    return Learned(result, observed, len(X), power, powers, found)
+    most = whole("max_inducing", problem.settings.max_inducing, 1)
+    maps, auto = run.options["bijections"], is_auto(problem.settings.power)
+    how: dict[str, Any] = {"bijections": maps, "most": most, "choose_power": auto}
+    found = run.carry_out(lambda run: with_enough_points(run, starts, budget=budget, **how))
+    power = run.options["power"] if found.trials is None else _chosen(found.trials)
+    judged = verdict(run.with_options(power=power), found.result, found.judgement)
+    return Learned(found.result, observed, len(problem.X), power, found.trials, judged)
 
 
 def _chosen(powers: tuple[PowerTrial, ...]) -> float:

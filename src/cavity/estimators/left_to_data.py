@@ -1,17 +1,17 @@
 """Settings that are left to be chosen from the data, and where that cannot be done."""
 
 from cavity.estimators.registry import build_method, whole
-from cavity.learning.optimisers.trials import has_volume
+from cavity.learning.plans.trials import has_volume
 from cavity.likelihoods.base import AbstractLikelihood
 
 
 def is_auto(setting: object) -> bool:
-    """Whether a setting is left to be chosen from the data."""
+    """True if a setting is left to be chosen from the data."""
     return isinstance(setting, str) and setting == "auto"
 
 
 def is_enough(setting: object) -> bool:
-    """Whether there are to be as many inducing points as are enough."""
+    """True if as many inducing points as are enough are asked for."""
     return isinstance(setting, str) and setting == "enough"
 
 

@@ -1,7 +1,6 @@
 """Linear models with sparse priors, with scikit-learn's interface."""
 
 import dataclasses
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,15 @@ from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.linear_learning import AbstractLinearSettings, check_linear, learn_linear
 from cavity.estimators.registry import CLASSIFICATION, REGRESSION
 from cavity.estimators.regression import AbstractRegressor
+from cavity.learning.double_precision import in_double
 from cavity.models.base import AbstractModel
 from cavity.models.integrated_parameters import integrated_parameters
 from cavity.models.linear.coefficients import Coefficients, coefficients
+from cavity.numerics.callers import warn_caller
 
 
 class HasCoefficients:
-    """What fitted linear models have, beside predictions.
+    """Fitted attributes of linear models, beside predictions.
 
     Attributes:
         coefficients_: posterior marginals of the coefficients.
@@ -29,6 +30,7 @@ class HasCoefficients:
 
     coefficients_: Coefficients
 
+    @in_double
     def select(self, fdr=0.1, output=None):
         """The columns of the largest set in which few are expected to be zero or of other sign.
 
@@ -49,6 +51,7 @@ class HasCoefficients:
         self._say_where_little_is_told()
         return found
 
+    @in_double
     def coefficient_table(self, fdr=0.1):
         """Coefficients with the names of their columns, a row for each, for a data frame.
 
@@ -85,7 +88,7 @@ class HasCoefficients:
         asked: Any = self
         little = hardly_moved(asked.posterior_, self.coefficients_)
         if little is not None:
-            warnings.warn(little, UserWarning, stacklevel=3)
+            warn_caller(little)
 
     def _numbers(self, X: Any) -> Any:
         """Inputs with numbers for the categories of a data frame, which are remembered."""
@@ -194,6 +197,7 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
     kernel = "linear"
     mean = "constant"
 
+    @in_double
     def fit(self, X, y, noise_variance=None, exposure=None, callback=None, checkpoint=None):
         """Learns noise and prior, and infers the coefficients.
 
@@ -267,6 +271,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
 
     likelihood: object = "bernoulli"
 
+    @in_double
     def fit(self, X, y, callback=None, checkpoint=None):
         """Learns the prior, and infers the coefficients.
 

@@ -1,9 +1,9 @@
 """Settings of linear models, and how they are learned."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -12,19 +12,15 @@ from cavity.estimators.categories import feature_groups
 from cavity.estimators.integrated import PARTS, asked_parts
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import REGRESSION, build_likelihood, one_of, whole
-from cavity.learning.failures import NumericalError
-from cavity.learning.fit import fit
 from cavity.learning.initialisation.linear import PRIORS, output_spread, starting_linear
 from cavity.learning.initialisation.linear_priors import averaged_over, linear_priors
 from cavity.learning.integration.averaged import MOST, QUICK, averaged
-from cavity.learning.methods import PowerEP
-from cavity.learning.optimisers.lbfgs import INTERRUPTED
-from cavity.learning.result import FitResult
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.plans.linear import linear_plan
+from cavity.learning.results.result import FitResult
+from cavity.learning.run.fits import fits
 from cavity.numerics.text import plural
 from cavity.weights.base import AbstractWeightPrior
-
-Start = TypeVar("Start")
-Result = TypeVar("Result")
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -118,7 +114,6 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         "tolerance": asked.tolerance,
         "seed": settings.seed,
         "callback": problem.callback,
-        "checkpoint": problem.checkpoint,
     }
     parts = asked_parts(asked.integrate) if options["max_iterations"] else ()
     if parts:
@@ -131,57 +126,16 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         # much noise first, from which sites settle; the priors keep it from the largest
         starts = [*starts[1:2], starts[0], *starts[2:]]
 
-    result = first_settled(
-        lambda start: fit(start, X, problem.y, **options),
-        lambda found: _averaged(found, asked, parts),
-        starts if problem.checkpoint is None else starts[:1],
+    run = fits(X, problem.y, options, problem.checkpoint)
+    result = run.carry_out(
+        lambda run: linear_plan(run, starts, lambda found: _averaged(found, asked, parts))
     )
     return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X), settings.power)
 
 
-def first_settled(
-    learned: Callable[[Start], Result],
-    averaged: Callable[[Result], Result],
-    starts: Sequence[Start],
-) -> Result:
-    """The first result that settled, before it was averaged and after; else the first of them.
-
-    An interrupt ends it with what was being learned.
-
-    Args:
-        learned: what is learned from a start.
-        averaged: a result averaged over its parameters.
-        starts: where to begin, the most likely to settle first.
-
-    Raises:
-        NumericalError: where nothing can be learned from any of them.
-    """
-    before: list[Any] = []
-    after: list[Any] = []
-    failure: NumericalError | None = None
-    for start in starts:
-        try:
-            result: Any = learned(start)
-        except NumericalError as error:
-            failure = failure or error
-            continue
-        if result.interrupted:
-            return result
-        if not result.converged:
-            before.append(result)
-            continue
-        after.append(averaged(result))
-        if after[-1].converged or after[-1].interrupted:
-            return after[-1]
-    if not (after or before):
-        assert failure is not None
-        raise failure
-    return after[0] if after else averaged(before[0])
-
-
 def _averaged(result: FitResult, asked: AbstractLinearSettings, parts: Sequence[str]) -> FitResult:
     """The result with the parameters of these parts averaged over."""
-    if not parts or result.interrupted or result.undetermined:
+    if not parts or result.undetermined:
         return result
     model: Any = result.model
     names = averaged_over(model, result.bijections, [PARTS[part] for part in parts], MOST)
@@ -192,7 +146,4 @@ def _averaged(result: FitResult, asked: AbstractLinearSettings, parts: Sequence[
             raise ValueError(
                 f"{kind} has no parameter that is learned: leave '{part}' out of integrate"
             )
-    try:
-        return averaged(result, names) if names else result
-    except KeyboardInterrupt:
-        return dataclasses.replace(result, converged=False, interrupted=True, message=INTERRUPTED)
+    return averaged(result, names) if names else result

@@ -12,11 +12,12 @@ from cavity.estimators.network_learning import learn_network
 from cavity.estimators.network_settings import AbstractNetworkSettings, check_network_settings
 from cavity.estimators.registry import CLASSIFICATION, REGRESSION
 from cavity.estimators.regression import AbstractRegressor
+from cavity.learning.double_precision import in_double
 from cavity.models.base import AbstractModel
 
 
 class HasRelevance:
-    """What fitted networks have, beside predictions.
+    """Fitted attributes of networks, beside predictions.
 
     Attributes:
         relevance_: how strongly the units follow each column, (D,).
@@ -93,6 +94,7 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
     kernel = "network"
     mean = "constant"
 
+    @in_double
     def fit(self, X, y, noise_variance=None, exposure=None, callback=None, checkpoint=None):
         """Learns noise and prior, and infers the weights.
 
@@ -166,6 +168,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
         tags.classifier_tags.multi_class = False
         return tags
 
+    @in_double
     def fit(self, X, y, callback=None, checkpoint=None):
         """Learns the prior, and infers the weights.
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.learning.infer import one_blas_thread
+from cavity.learning.double_precision import in_double
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import HasRoughDensity, capability
 from cavity.likelihoods.predictive.base import AbstractPredictive
@@ -39,20 +39,21 @@ class Predictions:
     scale: np.ndarray
     likelihood: AbstractLikelihood
 
+    @in_double
     def log_density(self, y: np.ndarray) -> np.ndarray:
         """Log predictive densities, (n, P), in nats per unit of y, of outputs (n, P)."""
         scaled = self._padded(np.asarray(y, float).reshape(self.mean.shape) / self.scale)
-        with jax.enable_x64(True), one_blas_thread():
-            density = np.asarray(self.scaled.log_density(jnp.asarray(scaled)))
+        density = np.asarray(self.scaled.log_density(jnp.asarray(scaled)))
         return self._cut(density) - np.log(self.scale)
 
+    @in_double
     def quantiles(self, levels: Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles, (n, P, Q), at Q probabilities."""
         levels = np.atleast_1d(np.asarray(levels, float))
-        with jax.enable_x64(True), one_blas_thread():
-            values = np.asarray(self.scaled.quantile(jnp.asarray(levels)))
+        values = np.asarray(self.scaled.quantile(jnp.asarray(levels)))
         return np.moveaxis(self._cut(values) * self.scale, 0, -1)
 
+    @in_double
     def numerical_predictive(self) -> list[NumericalPredictive]:
         """The distribution of each output as a table."""
         likelihood, shape = self.likelihood, self.mean.shape
@@ -61,9 +62,8 @@ class Predictions:
             given = jnp.asarray(self._padded(y.reshape(len(y), *shape)))
             return self._cut(np.asarray(_log_densities(self.scaled, given))).reshape(y.shape)
 
-        with jax.enable_x64(True), one_blas_thread():
-            centre = (self.mean / self.scale).ravel()
-            found = numerical_predictive(log_density, likelihood.support, centre)
+        centre = (self.mean / self.scale).ravel()
+        found = numerical_predictive(log_density, likelihood.support, centre)
         places = found.grid.reshape(-1, *shape) * self.scale
         cumulative = found.cumulative.reshape(-1, *shape)
         return [
@@ -77,7 +77,7 @@ class Predictions:
         return _longer(y, known[0], axis=-2).reshape(*y.shape[:-2], *known)
 
     def _cut(self, values: np.ndarray) -> np.ndarray:
-        """What `scaled` says of these rows, (..., n, P), with further axes in front."""
+        """Rows of `scaled` that these are, (..., n, P), with further axes in front."""
         n, P = self.mean.shape
         front = values.shape[: values.ndim - len(self.scaled.mean.shape)]
         return values.reshape(*front, -1, P)[..., :n, :]
@@ -117,6 +117,7 @@ def function_of(posterior: AbstractPosterior) -> AbstractPosterior:
     return posterior.of_function(0)
 
 
+@in_double
 def predict_outputs(
     posterior: AbstractPosterior, scale: np.ndarray, X: np.ndarray, side: Mapping[str, np.ndarray]
 ) -> Predictions:
@@ -131,11 +132,10 @@ def predict_outputs(
     Raises:
         ValueError: for unusable inputs.
     """
-    with jax.enable_x64(True), one_blas_thread():
-        inputs, rows = _of_repeating_size(X, side)
-        out = posterior.predict(inputs, rows=rows)
-        mean, var = (np.asarray(a).reshape(-1, len(scale))[: len(X)] for a in (out.mean, out.var))
-        mean, std = mean * scale, np.sqrt(var) * scale
+    inputs, rows = _of_repeating_size(X, side)
+    out = posterior.predict(inputs, rows=rows)
+    mean, var = (np.asarray(a).reshape(-1, len(scale))[: len(X)] for a in (out.mean, out.var))
+    mean, std = mean * scale, np.sqrt(var) * scale
     return Predictions(mean, std, out, scale, posterior.model.likelihood)
 
 
@@ -152,16 +152,17 @@ class BinaryProbabilities:
     _latent_mean: np.ndarray
     _latent_std: np.ndarray
 
+    @in_double
     def quantiles(self, levels: Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles of the probability that the uncertain function gives, (n, 1, Q)."""
         from scipy.special import ndtri
 
         f = self._latent_mean[:, None] + self._latent_std[:, None] * ndtri(np.asarray(levels))
-        with jax.enable_x64(True), one_blas_thread():
-            found = np.exp(np.asarray(self._likelihood.log_prob(f, np.ones_like(f))))
+        found = np.exp(np.asarray(self._likelihood.log_prob(f, np.ones_like(f))))
         return found[:, None]
 
 
+@in_double
 def binary_probabilities(posterior: AbstractPosterior, X: np.ndarray) -> BinaryProbabilities:
     """The probability of the second of two classes.
 
@@ -169,12 +170,12 @@ def binary_probabilities(posterior: AbstractPosterior, X: np.ndarray) -> BinaryP
         posterior: of labels, with one latent function.
         X: inputs, (n, D).
     """
-    with jax.enable_x64(True), one_blas_thread():
-        mean, var = map(np.asarray, posterior.marginals(np.asarray(X, float)))
+    mean, var = map(np.asarray, posterior.marginals(np.asarray(X, float)))
     second = np.exp(class_log_probabilities(posterior, X, 2)[:, 1:])
     return BinaryProbabilities(second, posterior.model.likelihood, mean, np.sqrt(var))
 
 
+@in_double
 def class_log_probabilities(posterior: AbstractPosterior, X: np.ndarray, count: int) -> np.ndarray:
     """Log probabilities of the classes 0, 1, ... of a classification, (n, C).
 
@@ -183,10 +184,9 @@ def class_log_probabilities(posterior: AbstractPosterior, X: np.ndarray, count: 
         X: inputs, (n, D).
         count: the number of classes C.
     """
-    with jax.enable_x64(True), one_blas_thread():
-        inputs, _ = _of_repeating_size(X, {})
-        out = posterior.predict(inputs)
-        each = [np.asarray(out.log_density(jnp.full(len(inputs), float(c)))) for c in range(count)]
+    inputs, _ = _of_repeating_size(X, {})
+    out = posterior.predict(inputs)
+    each = [np.asarray(out.log_density(jnp.full(len(inputs), float(c)))) for c in range(count)]
     found = np.stack(each, axis=1)[: len(X)]
     return found - np.logaddexp.reduce(found, axis=1, keepdims=True)
 

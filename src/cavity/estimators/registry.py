@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 
 from cavity import likelihoods
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import Laplace, LocalBound, MeanField, PowerEP, TiedPowerEP
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import Laplace, LocalBound, MeanField, PowerEP, TiedPowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import number_of_classes
 from cavity.likelihoods.support import Support
@@ -126,7 +126,7 @@ def named_likelihood(name: str, classes: int = 2) -> AbstractLikelihood:
 
 
 def task_of(likelihood: AbstractLikelihood) -> str:
-    """What a likelihood is for."""
+    """Task that a likelihood serves."""
     return CLASSIFICATION if likelihood.support is Support.LABELS else REGRESSION
 
 
@@ -187,7 +187,7 @@ def build_method(method: object, seed: int = 0) -> Method:
 
 
 def suits(method: Method, likelihood: AbstractLikelihood) -> bool:
-    """Whether a method works with a likelihood."""
+    """True if a method works with a likelihood."""
     try:
         method.check(likelihood)
     except ValueError:
@@ -198,7 +198,7 @@ def suits(method: Method, likelihood: AbstractLikelihood) -> bool:
 def allows(
     method: Method, likelihood: AbstractLikelihood, *, sparse: bool, blocked: bool = False
 ) -> bool:
-    """Whether a method works with inducing variables, or without, and with blocks of rows."""
+    """True if a method works with inducing variables, or without, and with blocks of rows."""
     try:
         method.check_layout(likelihood, sparse=sparse, blocked=blocked)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What regressions share: outputs checked and scaled, and predictions of them."""
+"""Base of regressors: outputs checked and scaled, and predictions of them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -19,9 +19,9 @@ from cavity.estimators.sampling import sample_outputs
 from cavity.estimators.settings import check
 from cavity.learning.data.batches import Batches
 from cavity.learning.data.scales import tally
-from cavity.learning.infer import one_blas_thread
-from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.double_precision import in_double
 from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.progress.checkpoint import Store
 from cavity.likelihoods.support import Support
 
 # The scale of a constant output, as a share of its value.
@@ -79,6 +79,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             y, scale = _stated_once(y, scale, constant)
         self._learn(settings, X, y, scale, side, callback, checkpoint, batches)
 
+    @in_double
     def predict(self, X, return_std=False, return_cov=False, noise_variance=None, exposure=None):
         """Predictive mean of y, and its standard deviation or covariance on request.
 
@@ -112,6 +113,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         mean, std = self._single(out.mean), self._single(out.std)
         return (mean, std) if return_std else mean
 
+    @in_double
     def predict_quantiles(self, X, q, noise_variance=None, exposure=None):
         """Quantiles of the predictive distribution of y; finite also where the variance is not.
 
@@ -133,6 +135,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         side = given(noise_variance=noise_variance, exposure=exposure)
         return self._single(self._outputs(self._inputs(X), side).quantiles(levels))
 
+    @in_double
     def log_predictive_density(self, X, y, noise_variance=None, exposure=None):
         """Log predictive density of each row's outputs, in nats.
 
@@ -158,6 +161,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         check_shape(y, shape)
         return out.log_density(y.reshape(out.mean.shape)).sum(axis=1)
 
+    @in_double
     def sample_y(self, X, n_samples=1, random_state=0, noise_variance=None, exposure=None):
         """Joint samples of outputs y at the rows of X, noise included.
 
@@ -180,14 +184,14 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         side = given(noise_variance=noise_variance, exposure=exposure)
         self._check_predictable(side)
         posterior = self.posterior_
-        with jax.enable_x64(True), one_blas_thread():
-            key = jax.random.key(random.randint(2**31 - 1))
-            f = np.asarray(posterior.sample(X, n_samples, key=key))
-            drawn = posterior.drawn_likelihoods(n_samples, key)
+        key = jax.random.key(random.randint(2**31 - 1))
+        f = np.asarray(posterior.sample(X, n_samples, key=key))
+        drawn = posterior.drawn_likelihoods(n_samples, key)
         y = sample_outputs(self.likelihood_, f, side, random, drawn)
         y = y if y.ndim == 3 or self._function.vector else y[..., None]
         return np.moveaxis(y * self._scale, 0, -1)
 
+    @in_double
     def score(self, X, y, sample_weight=None, exposure=None):
         """The coefficient of determination R² of the predictive means.
 

@@ -14,6 +14,7 @@ from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.learning import Learned, Problem, learn_gp
 from cavity.estimators.registry import REGRESSION
 from cavity.estimators.regression import AbstractRegressor, check_shape
+from cavity.learning.double_precision import in_double
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -123,6 +124,7 @@ class GPRegressor(
         Bui (2017), S21 to S27.
     """
 
+    @in_double
     def fit(
         self,
         X,
@@ -158,6 +160,7 @@ class GPRegressor(
         self._fit_outputs(X, y, side, callback, checkpoint, batches)
         return self
 
+    @in_double
     def partial_fit(self, X, y, noise_variance=None, exposure=None, half_life=None):
         """Learns from a first batch of rows, or goes on with a further one.
 
@@ -187,6 +190,7 @@ class GPRegressor(
         self._go_on(self._settings(REGRESSION), X, y, side, half_life)
         return self
 
+    @in_double
     def leave_one_out(self, X, y, noise_variance=None, exposure=None):
         """Log predictive density of each output given the others of these rows, in nats.
 

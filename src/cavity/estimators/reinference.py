@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 
-import jax
 import numpy as np
 
 from cavity.estimators.registry import Method
+from cavity.learning.double_precision import in_double
 from cavity.learning.infer import infer
-from cavity.learning.result import Inference
+from cavity.learning.results.result import Inference
 from cavity.models.posterior import AbstractPosterior
 
 
+@in_double
 def infer_again(
     posterior: AbstractPosterior,
     scale: np.ndarray,
@@ -41,11 +42,11 @@ def infer_again(
     """
     outputs = y / scale
     options = {"method": method, "power": power, "jitter": jitter, "missing": missing}
-    with jax.enable_x64(True):
-        column = outputs[:, 0] if outputs.shape[1] == 1 else outputs
-        return infer(posterior.model, X, column, rows=dict(side) or None, **options)
+    column = outputs[:, 0] if outputs.shape[1] == 1 else outputs
+    return infer(posterior.model, X, column, rows=dict(side) or None, **options)
 
 
+@in_double
 def left_out_densities(result: Inference, scale: np.ndarray) -> np.ndarray:
     """Log density of each output given the others, (N, P), in nats per unit of the data.
 
@@ -53,6 +54,5 @@ def left_out_densities(result: Inference, scale: np.ndarray) -> np.ndarray:
         result: of outputs that were divided by `scale`.
         scale: the divisor of each output, (P,).
     """
-    with jax.enable_x64(True):
-        found = result.leave_one_out()
+    found = result.leave_one_out()
     return found.reshape(len(found), -1) - np.log(scale)

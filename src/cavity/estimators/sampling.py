@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.learning.infer import one_blas_thread
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.latent_values import sample
 from cavity.likelihoods.predictive.base import Side
@@ -34,12 +33,11 @@ def sample_outputs(
     Returns:
         (S, n) or (S, n, P).
     """
-    with jax.enable_x64(True), one_blas_thread():
-        wide = _columns(side, f.ndim - 1 if likelihood.latents == 1 else 1)
-        key = jax.random.key(random.randint(2**31 - 1))
-        if drawn is None:
-            return np.asarray(_sample(likelihood, key, _functions_first(likelihood, f), wide))
-        return np.asarray(_sample_each(drawn, jax.random.split(key, len(f)), jnp.asarray(f), wide))
+    wide = _columns(side, f.ndim - 1 if likelihood.latents == 1 else 1)
+    key = jax.random.key(random.randint(2**31 - 1))
+    if drawn is None:
+        return np.asarray(_sample(likelihood, key, _functions_first(likelihood, f), wide))
+    return np.asarray(_sample_each(drawn, jax.random.split(key, len(f)), jnp.asarray(f), wide))
 
 
 def _columns(side: Mapping[str, np.ndarray], axes: int) -> dict[str, Array]:

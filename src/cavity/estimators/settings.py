@@ -36,8 +36,8 @@ from cavity.learning.initialisation.inducing_kinds import KINDS, initial_inducin
 from cavity.learning.initialisation.inducing_points import CHOICES
 from cavity.learning.initialisation.models import Given, started
 from cavity.learning.mcmc.kernels import blackjax
-from cavity.learning.optimisers.growth import FIRST
-from cavity.learning.optimisers.powers import DEFAULT
+from cavity.learning.plans.growth import FIRST
+from cavity.learning.plans.powers import DEFAULT
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability, number_of_classes
 from cavity.likelihoods.support import Support
@@ -55,9 +55,9 @@ Tree = TypeVar("Tree")
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What an estimator was asked for; see `GPRegressor` for the meaning of each.
+    """Settings of an estimator; see `GPRegressor` for the meaning of each.
 
-    What users give may be any object: it is checked where it is used. `task` is "regression" or
+    Values may be any object: they are checked where they are used. `task` is "regression" or
     "classification", `names` are those of the columns.
     """
 
@@ -97,10 +97,7 @@ def check(
     check_side(side, likelihood, settings.likelihood)
     check_power(settings.power, settings.method)
     power = DEFAULT if is_auto(settings.power) else settings.power
-    with jax.enable_x64(True):
-        data = prepare(
-            X, y, power=cast(ArrayLike, power), rows=dict(side), missing=settings.missing
-        )
+    data = prepare(X, y, power=cast(ArrayLike, power), rows=dict(side), missing=settings.missing)
     check_outputs(likelihood, data)
     outputs = data.rows.y.shape[-1]
     if likelihood.latents > 1 and outputs > 1:
@@ -193,7 +190,7 @@ def _check_suits(method: Method, likelihood: AbstractLikelihood) -> None:
 
 
 def automatic_inducing(method: Method, likelihood: AbstractLikelihood, rows: int) -> int | None:
-    """How many inducing points "auto" stands for; None for the full GP.
+    """Number of inducing points that "auto" stands for; None for the full GP.
 
     Raises:
         ValueError: for draws from so many rows that they would take days.
@@ -281,7 +278,7 @@ def build(
 
 
 def parts_given(settings: Settings) -> Given:
-    """Which parts of the model were given as objects, whose values stay as they are."""
+    """Parts of the model that were given as objects, whose values stay as they are."""
     return Given(
         kernel=isinstance(settings.kernel, AbstractKernel),
         likelihood=not isinstance(settings.likelihood, str),
@@ -373,7 +370,7 @@ def _check_inducing(
 
 
 def inducing_count(settings: Settings, rows: int, columns: int) -> int | None:
-    """How many inducing points there will be; None for the full GP."""
+    """Number of inducing points; None for the full GP."""
     inducing, count = _check_inducing(settings, rows, columns)
     if inducing is not None:
         return inducing.size

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.estimators.latent_map import Gaussians, Standardised
-from cavity.learning.infer import one_blas_thread
+from cavity.learning.double_precision import in_double
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.numerics.text import plural
 
@@ -56,8 +56,9 @@ class TimeMap:
     several: bool = False
     widening: tuple[float, ...] | None = None
 
+    @in_double
     def growth(self, steps: int) -> float:
-        """How much an error may grow over some steps where there are no data.
+        """Factor by which an error may grow over some steps where there are no data.
 
         Functions are about linear ones there: those of the mean, and what kernels such as the
         linear one add to them far away. It is the largest eigenvalue of these to the power of the
@@ -65,23 +66,23 @@ class TimeMap:
         """
         functions = self.posterior.transition
         size = functions.width
-        with jax.enable_x64(True):
-            at = jnp.zeros(size + self.controls.mean.size)
-            slopes = np.asarray(jax.jacfwd(lambda x: functions.mean(x[None])[0])(at))[:, :size]
-            far = jnp.concatenate([sign * FAR * jnp.eye(size, len(at)) for sign in (1.0, -1.0)])
-            values = np.asarray(functions.process.moments(far)[0]).reshape(2, size, size)
+        at = jnp.zeros(size + self.controls.mean.size)
+        slopes = np.asarray(jax.jacfwd(lambda x: functions.mean(x[None])[0])(at))[:, :size]
+        far = jnp.concatenate([sign * FAR * jnp.eye(size, len(at)) for sign in (1.0, -1.0)])
+        values = np.asarray(functions.process.moments(far)[0]).reshape(2, size, size)
         # of functions that go on differently in the two directions, the one that grows more
         sides = [slopes + value.T / away for value, away in zip(values, (FAR, -FAR), strict=True)]
         radius = max(float(np.max(np.abs(np.linalg.eigvals(side)))) for side in sides)
         return float(np.exp(min(steps * np.log(max(radius, 1e-300)), 700.0)))
 
     def leaving(self, steps: int) -> str | None:
-        """What to say of a forecast of so many steps that may leave the data; None for nothing."""
+        """Warning about a forecast of so many steps that may leave the data; None otherwise."""
         growth = self.growth(steps)
         if growth < LARGE:
             return None
         return LEAVING.format(growth=growth, steps=plural(steps, "step"))
 
+    @in_double
     def forecast(self, steps: int, X: np.ndarray | None) -> "Outlook":
         """The next outputs, noise included, of so many steps.
 
@@ -90,28 +91,27 @@ class TimeMap:
             X: controls of these rows at least, (n, C), of several series (S, n, C); None where the
                 model takes none.
         """
-        with jax.enable_x64(True), one_blas_thread():
-            future = self.posterior.forecast(
-                steps,
-                None if X is None else self.controls.forward(X),
-                propagation=self.propagation,
-                paths=self.paths,
-                key=jax.random.key(self.seed),
-            )
+        future = self.posterior.forecast(
+            steps,
+            None if X is None else self.controls.forward(X),
+            propagation=self.propagation,
+            paths=self.paths,
+            key=jax.random.key(self.seed),
+        )
         future = dataclasses.replace(future, one_series=not self.several)
         wide = 1.0 if self.widening is None else np.asarray(self.widening)
         return Outlook(future, self.outputs, future.left, wide)
 
+    @in_double
     def smoothed(self, X: np.ndarray | None = None) -> "Outlook":
         """The outputs of the rows of the fit, noise included, as all of them tell.
 
         Args:
             X: controls of these rows, (T, C), where the functions of outputs take them.
         """
-        with jax.enable_x64(True), one_blas_thread():
-            scaled = None if X is None else self.controls.forward(X)
-            mean, var = (jnp.asarray(a) for a in self.posterior.smoothed(scaled))
-            past = self.posterior.model.likelihood.predictive(mean, var, {})
+        scaled = None if X is None else self.controls.forward(X)
+        mean, var = (jnp.asarray(a) for a in self.posterior.smoothed(scaled))
+        past = self.posterior.model.likelihood.predictive(mean, var, {})
         return Outlook(past, self.outputs)
 
 
@@ -135,29 +135,30 @@ class Outlook:
 
     @property
     def strayed(self) -> str | None:
-        """What to say of these; None for nothing."""
+        """Warning about paths that left the data; None if none did."""
         if not self.left:
             return None
         count = self.left + len(self.standard.function_mean)
         return STRAYED.format(left=self.left, paths=plural(count, "path"))
 
+    @in_double
     def moments(self) -> Gaussians:
         """Means and deviations, (..., P) each."""
-        with jax.enable_x64(True), one_blas_thread():
-            mean, var = np.asarray(self.standard.mean), np.asarray(self.standard.var)
+        mean, var = np.asarray(self.standard.mean), np.asarray(self.standard.var)
         return self.outputs.back(Gaussians(mean, self.widening * np.sqrt(var)))
 
+    @in_double
     def quantiles(self, levels: Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles, (..., P, levels)."""
-        with jax.enable_x64(True), one_blas_thread():
-            probabilities = jnp.asarray([float(level) for level in levels])
-            values = np.asarray(self.standard.quantile(probabilities))
-            mean = np.asarray(self.standard.mean)
+        probabilities = jnp.asarray([float(level) for level in levels])
+        values = np.asarray(self.standard.quantile(probabilities))
+        mean = np.asarray(self.standard.mean)
         if np.any(np.asarray(self.widening) != 1.0):
             values = mean + self.widening * (values - mean)
         each = [self.outputs.back(Gaussians(value, np.zeros_like(value))) for value in values]
         return np.stack([value.mean for value in each], axis=-1)
 
+    @in_double
     def log_density(self, Y: np.ndarray) -> np.ndarray:
         """Log densities of outputs (..., P), each by itself, in nats, NaN where they are.
 
@@ -168,12 +169,11 @@ class Outlook:
         seen = ~np.isnan(scaled)
         # an observed value stands for missing ones, as it is within the support
         typical = scaled[seen][0] if np.any(seen) else 1.0
-        with jax.enable_x64(True), one_blas_thread():
-            filled = np.where(seen, scaled, typical)
-            if np.any(np.asarray(self.widening) != 1.0):
-                mean = np.asarray(self.standard.mean)
-                filled = mean + (filled - mean) / self.widening
-            density = np.asarray(self.standard.log_density(filled)) - np.log(self.widening)
+        filled = np.where(seen, scaled, typical)
+        if np.any(np.asarray(self.widening) != 1.0):
+            mean = np.asarray(self.standard.mean)
+            filled = mean + (filled - mean) / self.widening
+        density = np.asarray(self.standard.log_density(filled)) - np.log(self.widening)
         out = np.where(missing, np.nan, 0.0)
         out[..., varying] += density - np.log(self.outputs.scale[varying])
         return out

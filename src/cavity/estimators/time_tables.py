@@ -22,7 +22,7 @@ MOST_STEPS = 2**31
 
 
 class TimeData(NamedTuple):
-    """What a fit is of, in the units of the data.
+    """Data of a fit, in the units of the table.
 
     Attributes:
         y: outputs (T, P), NaN where missing.
@@ -92,7 +92,7 @@ def _check_times(name: str, times: Any, series: np.ndarray | None) -> None:
 
 
 def _first_of_dates(columns: Any) -> str:
-    """Which column of a frame holds dates, in words; empty for what has no names of columns."""
+    """Name of the first column of a frame that holds dates, for messages; empty without names."""
     for name in getattr(columns, "columns", ()):
         one = columns[[name]]
         if dates_as_days(one) is not one and name != 0:

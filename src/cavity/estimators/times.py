@@ -42,7 +42,7 @@ def _as_dates(index: Any) -> Any:
 
 
 def numbered_from_zero(index: Any) -> bool:
-    """Whether an index is what pandas gives to rows without one."""
+    """True for an index that pandas gives to rows without one."""
     return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
 
 
@@ -215,7 +215,7 @@ def _missing_business_day(index: Any) -> int | None:
 
 
 def _places(expected: Any, given: Any, kind: str) -> np.ndarray:
-    """Where times are in a table, -1 for those that are not."""
+    """Positions of times in a table, -1 for those that are not there."""
     if kind != "numbers" or len(given) < 2:
         return np.asarray(given.get_indexer(expected))
     step = float(np.min(np.diff(np.asarray(given, float))))

@@ -15,7 +15,7 @@ from cavity.inducing.base import (
     covariance_from,
     input_columns,
 )
-from cavity.inducing.gaussian_integral import GaussianWaves, by_quadrature, integral
+from cavity.inducing.gaussian_integral import GaussianWaves, integral, quadrature_functionals
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.expectations.terms import Terms, expansion
 from cavity.numerics.types import Array, Float
@@ -55,7 +55,7 @@ class Windows(AbstractInducing):
         self.widths = _widths(widths, np.shape(centres))
 
     def __call__(self, g: Callable[[Float[Array, " D"]], Array]) -> Float[Array, "M ..."]:
-        return by_quadrature(self.weighting(), g)
+        return quadrature_functionals(self.weighting(), g)
 
     @property
     def size(self) -> int:
@@ -101,11 +101,11 @@ class Waves(AbstractInducing):
         shape = np.shape(centres)
         self.centres = centres
         self.widths = _widths(widths, shape)
-        self.frequencies = _per_place("frequencies", frequencies, shape)
-        self.phases = _per_place("phases", phases, shape[:1])
+        self.frequencies = _place_values("frequencies", frequencies, shape)
+        self.phases = _place_values("phases", phases, shape[:1])
 
     def __call__(self, g: Callable[[Float[Array, " D"]], Array]) -> Float[Array, "M ..."]:
-        return by_quadrature(self.weighting(), g)
+        return quadrature_functionals(self.weighting(), g)
 
     @property
     def size(self) -> int:
@@ -124,7 +124,7 @@ def _widths(widths: Any, shape: tuple[int, ...]) -> Any:
     Raises:
         ValueError: for another shape, and for numbers that are not positive.
     """
-    found = _per_place("widths", widths, shape)
+    found = _place_values("widths", widths, shape)
     if isinstance(found, jax.Array):
         return found
     bad = found[~((found > 0) & np.isfinite(found))]
@@ -136,7 +136,7 @@ def _widths(widths: Any, shape: tuple[int, ...]) -> Any:
     return found
 
 
-def _per_place(name: str, values: Any, shape: tuple[int, ...]) -> Any:
+def _place_values(name: str, values: Any, shape: tuple[int, ...]) -> Any:
     """Values in the shape of the places; numbers stay numpy's, whose digits do not depend on JAX.
 
     Raises:

@@ -47,17 +47,17 @@ class GaussianWaves(NamedTuple):
 def integral(a: GaussianWaves, b: GaussianWaves, terms: Terms) -> Float[Array, "M K"]:
     """Covariances under a sum of terms, one term after another."""
     if len(terms.weight) == 1:
-        return _of_term(a, b, jax.tree.map(lambda x: x[0], terms))
+        return _term_covariance(a, b, jax.tree.map(lambda x: x[0], terms))
 
     def step(total: Array, term: Terms) -> tuple[Array, None]:
-        return total + jax.checkpoint(_of_term)(a, b, term), None
+        return total + jax.checkpoint(_term_covariance)(a, b, term), None
 
     shape = (len(a.centre), len(b.centre))
     zero = jnp.zeros(shape, jnp.result_type(a.centre, b.centre, terms.weight))
     return jax.lax.scan(step, zero, terms)[0]
 
 
-def _of_term(a: GaussianWaves, b: GaussianWaves, term: Terms) -> Float[Array, "M K"]:
+def _term_covariance(a: GaussianWaves, b: GaussianWaves, term: Terms) -> Float[Array, "M K"]:
     r"""Covariances under one term of a kernel.
 
     A product of cosines is the real part of a mean of exponentials, over the signs of all but
@@ -113,7 +113,7 @@ def _exponential(
 
 
 class _Columns(NamedTuple):
-    """What the integral along columns depends on, beside the places; None for zeros.
+    """Parameters of the integral along columns, beside the places; None for zeros.
 
     Args:
         width_a: of the first functional's windows.
@@ -133,7 +133,7 @@ class _Columns(NamedTuple):
 
 
 def _coefficients(own: _Columns, sign: list[float]) -> tuple[Array, Array, Array]:
-    r"""What one column adds to the exponent, a quadratic in the distance $D$ of the centres.
+    r"""Contribution of one column to the exponent, a quadratic in the distance $D$ of the centres.
 
     With $t = 1 + \lambda (\delta^2 + \delta'^2)$, and signed frequencies $\omega, \omega',
     \kappa$ of the two functionals and the kernel, the integral over both windows is
@@ -188,7 +188,7 @@ class _Form(NamedTuple):
 # ------------------------------------------------------------------------------- quadrature
 
 
-def by_quadrature(
+def quadrature_functionals(
     a: GaussianWaves, g: Callable[[Float[Array, " D"]], Array]
 ) -> Float[Array, "M ..."]:
     """The functionals of any function, by Gauss-Hermite nodes in every column.

@@ -59,7 +59,7 @@ def tabulated(
 
 @functools.singledispatch
 def _factor(kernel: AbstractKernel) -> Any:
-    """What tabulated covariances are multiplied by."""
+    """Factor that multiplies tabulated covariances."""
     raise ValueError(
         f"tabulated variables are for a Tabulated kernel, given {type(kernel).__name__}"
     )

@@ -39,9 +39,9 @@ from cavity.inducing.base import AbstractInducing, coincidence, covariance, vari
 from cavity.inference.energy import Graph
 from cavity.inference.graph.base import AbstractVariable, AbstractView, Messages
 from cavity.inference.graph.messages import added
-from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.variables.coupled_classes import CoupledClassInducing
 from cavity.inference.variables.inducing import WhitenedInducing
+from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.numerics.linalg import jittered, product_lower
 from cavity.numerics.power_limits import Power, log_determinant_ratio, with_limit_at_zero
 from cavity.numerics.types import Array, Float, Scalar
@@ -62,7 +62,7 @@ class PastFunction(eqx.Module):
 
 
 class Past(eqx.Module):
-    """What earlier rows said.
+    """Messages of earlier rows.
 
     Attributes:
         functions: for each variable, the functions that its messages are about.
@@ -85,7 +85,7 @@ class Past(eqx.Module):
     count: Scalar | float = 0.0
 
     def at_noise(self, variance: Scalar | float) -> "Past":
-        r"""What the same outputs say where the noise has another variance.
+        r"""The past of the same outputs under another noise variance.
 
         Sites of Gaussian noise are $\log \mathcal N(y; f, \sigma^2) = -\tfrac12 \log 2 \pi
         \sigma^2 - (y - f)^2 / 2 \sigma^2$, of which the second part falls as the variance rises.
@@ -113,7 +113,7 @@ class Past(eqx.Module):
 
 
 class _Sight(NamedTuple):
-    """How variables at hand see those of the past: loadings A, residual D and offsets o."""
+    """Map from variables at hand to those of the past: loadings A, residual D and offsets o."""
 
     loadings: Float[Array, "k m"]
     residual: Float[Array, "m m"]
@@ -152,7 +152,7 @@ def seen_again(
 
 @functools.singledispatch
 def inducing_views(view: AbstractView) -> tuple[InducingView, ...]:
-    """How rows see the inducing variables of each function of a variable.
+    """Views of the inducing variables of each function of a variable.
 
     Raises:
         TypeError: for views of other variables.
@@ -218,7 +218,11 @@ def _about(
         sights = [_sight(old, view, jitter) for old, view in pairs]
 
     def seen(told: Messages, sight: _Sight) -> Messages:
-        return _as_prior(told, sight) if past.with_prior else _messages(told, sight, past.power)
+        return (
+            _messages_with_prior(told, sight)
+            if past.with_prior
+            else _messages(told, sight, past.power)
+        )
 
     if told.precision.ndim == 3:
         return seen(told, sights[0])
@@ -241,12 +245,12 @@ def _about(
 
 
 def _same_values(old: PastFunction, view: InducingView) -> _Sight:
-    """How whitened variables see those that are the same values over another covariance."""
+    """Map from whitened variables to the same values whitened with another covariance."""
     A = (old.root @ view.factor).T
     return _Sight(A, jnp.zeros_like(A), _change_of_mean(old, view) @ old.root.T)
 
 
-def _as_prior(told: Messages, sight: _Sight) -> Messages:
+def _messages_with_prior(told: Messages, sight: _Sight) -> Messages:
     """The old posterior, over the prior at hand."""
     groups, replicas, size = told.shift.shape
     A, offset = sight.loadings, sight.offset.reshape(groups, replicas, size)
@@ -274,7 +278,7 @@ def _sight(old: PastFunction, view: InducingView, jitter: float | Scalar) -> _Si
 
 
 def _change_of_mean(old: PastFunction, view: InducingView) -> Float[Array, "P m"]:
-    """What the prior means of the functionals have changed by."""
+    """Changes in the prior means of the functionals."""
     outputs, before, now = view.mean.outputs, old.mean.mean, view.mean.mean
     alike = jax.tree.structure(before) == jax.tree.structure(now)
     if alike and not jax.tree.leaves(now):

@@ -28,7 +28,7 @@ class AbstractGraphBuilder(eqx.Module):
     """The way from parameters and data to a graph.
 
     To implement:
-        the fields, `coupled`, `has_noise_scale`, `ordered`, `by_descent`, `graph(jitter)`, and
+        the fields, `coupled`, `has_noise_scale`, `ordered`, `uses_descent`, `graph(jitter)`, and
         three variations:
         `approximated_by(approximation)`, `at_power_share(share)` and `at_noise_scale(factor)`.
     """
@@ -40,22 +40,22 @@ class AbstractGraphBuilder(eqx.Module):
     @property
     @abc.abstractmethod
     def coupled(self) -> bool:
-        """Whether messages are not linear in the sites, as those of coupled classes are not."""
+        """True if messages are not linear in the sites, as for coupled classes."""
 
     @property
     @abc.abstractmethod
     def has_noise_scale(self) -> bool:
-        """Whether the likelihood has parameters in units of the output."""
+        """True if the likelihood has parameters in units of the output."""
 
     @property
     @abc.abstractmethod
     def ordered(self) -> bool:
-        """Whether rows are times, with states that approximations store in different forms."""
+        """True if rows are times, with states that approximations store in different forms."""
 
     @property
     @abc.abstractmethod
-    def by_descent(self) -> bool:
-        """Whether private sites are found by descent on the energy, which they minimise."""
+    def uses_descent(self) -> bool:
+        """True if private sites are found by descent on the energy, which they minimise."""
 
     @abc.abstractmethod
     def graph(self, jitter: Scalar) -> Graph:
@@ -91,7 +91,7 @@ class Problem(eqx.Module):
 
     @property
     def approximation(self) -> AbstractApproximation:
-        """What stands in the place of the likelihood terms."""
+        """Approximation of the likelihood terms."""
         return self.build.approximation
 
     def approximated_by(self, approximation: AbstractApproximation) -> "Problem":
@@ -108,48 +108,48 @@ class Problem(eqx.Module):
 
     @property
     def coupled(self) -> bool:
-        """Whether messages are not linear in the sites."""
+        """True if messages are not linear in the sites."""
         return self.build.coupled
 
     @property
     def layout(self) -> "Layout":
-        """What can be said of the graph without numbers."""
+        """Properties of the graph that do not depend on numbers."""
         return shapes_of(_layout, self)
 
     @property
     def chained(self) -> bool:
-        """Whether rows have sites on states in time, on which those of their neighbours bear."""
+        """True if rows have sites on states in time, which depend on those of their neighbours."""
         return self.layout.chained
 
     @property
     def flat(self) -> bool:
-        """Whether variables with a flat prior need sites to have a proper belief at all."""
+        """True if variables with a flat prior need sites to have a proper belief at all."""
         return self.layout.flat
 
     @property
     def layered(self) -> bool:
-        """Whether rows see weights of several layers, whose sites depend on each other."""
+        """True if rows see weights of several layers, whose sites depend on each other."""
         layout = self.layout
         return layout.flat and layout.layered
 
     @property
     def scalar(self) -> bool:
-        """Whether all sites are scalar Gaussians, as Newton's method needs."""
+        """True if all sites are scalar Gaussians, as Newton's method needs."""
         return self.layout.scalar
 
     @property
     def has_noise_scale(self) -> bool:
-        """Whether the noise can be made wider."""
+        """True if the noise can be made wider."""
         return self.build.has_noise_scale
 
     @property
     def blocked(self) -> bool:
-        """Whether rows come in blocks."""
+        """True if rows come in blocks."""
         return self.build.rows.blocked
 
     @property
     def variational(self) -> bool:
-        """Whether the power is exactly 0 for all rows."""
+        """True if the power is exactly 0 for all rows."""
         return is_exactly(self.build.power, 0.0) and self.build.rows.power is None
 
     @property
@@ -179,17 +179,17 @@ class Problem(eqx.Module):
         return _adopted(self, sites) if self.build.ordered else sites
 
     @property
-    def by_descent(self) -> bool:
-        """Whether private sites are found by descent on the energy, which they minimise."""
-        return self.build.by_descent
+    def uses_descent(self) -> bool:
+        """True if private sites are found by descent on the energy, which they minimise."""
+        return self.build.uses_descent
 
     def stationary(self) -> bool:
-        """Whether the energy is stationary in private sites at a fixed point."""
+        """True if the energy is stationary in private sites at a fixed point."""
         return self.layout.stationary
 
 
 class Layout(NamedTuple):
-    """What can be said of a graph without numbers.
+    """Properties of a graph that do not depend on numbers.
 
     Attributes:
         sites: the shapes of its sites.
@@ -232,5 +232,5 @@ def _adopted(problem: Problem, sites: Sites) -> Sites:
 
 
 def has_sites(sites: Sites) -> bool:
-    """Whether any factor stores sites."""
+    """True if any factor stores sites."""
     return bool(jax.tree.leaves(sites))

@@ -64,12 +64,12 @@ class LayerFunctions(Protocol):
         ...
 
     def with_inputs(self, values: Float[Array, "n D"], x: Float[Array, "n C"]) -> Array:
-        """What the layer takes: the values of the layer below, and the inputs if it sees them."""
+        """Inputs of the layer: values of the layer below, and the model's inputs if used."""
         ...
 
 
 class AbstractPropagation(eqx.Module):
-    """How a Gaussian goes through the functions of a layer.
+    """A rule that takes Gaussians through the functions of a layer.
 
     To implement:
         `points(dimensions, rows, index, dtype)`, `through(layer, values, x, z)`,

@@ -84,7 +84,7 @@ def update_sites(
 
 
 def _is_finite(site: AbstractSites, like: Array) -> Array:
-    """Whether all numbers of a site are finite, one value per site."""
+    """True where all numbers of a site are finite, one value per site."""
     parts = [jnp.isfinite(site.shift), jnp.isfinite(site.precision)]
     flat = [jnp.all(part.reshape((*like.shape, -1)), axis=-1) for part in parts]
     return flat[0] & flat[1]

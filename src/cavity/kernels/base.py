@@ -1,4 +1,4 @@
-"""What a kernel is, and how kernels compose."""
+"""Kernels: the base class, and how kernels compose."""
 
 import abc
 from typing import Any

@@ -15,7 +15,7 @@ from cavity.numerics.validation import check_finite
 
 
 class AbstractParts(eqx.Module):
-    """What takes an input apart into P parts of E columns each.
+    """A division of an input into P parts of E columns each.
 
     To implement:
         `columns`, `size` and `__call__(x, which)`, the parts of one input, all or some of them.
@@ -38,7 +38,7 @@ class AbstractParts(eqx.Module):
 
     @property
     def countable(self) -> bool:
-        """Whether equal parts stay equal whatever is learned, so that they may be counted."""
+        """True if equal parts stay equal whatever is learned, so that they may be counted."""
         return True
 
     @property
@@ -189,7 +189,7 @@ class Patches(AbstractImageParts):
 
 
 class Orbit(AbstractParts):
-    """What permutations make of an input: flips, turns or shifts of an image, for instance.
+    """Parts that are permutations of the input: flips, turns or shifts of an image, for instance.
 
     A sum over a group of permutations gives functions that do not change when one of them acts
     on the input. Over other sets functions are less sensitive to them, which `closed=False` says.
@@ -318,7 +318,7 @@ def _distinct(images: list[np.ndarray]) -> np.ndarray:
 
 
 def _is_count(number: Any) -> bool:
-    """Whether something is a positive whole number."""
+    """True for a positive whole number."""
     whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
     return whole and bool(number >= 1)
 

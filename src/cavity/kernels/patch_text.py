@@ -21,8 +21,8 @@ _OPTIONS = {
 }
 
 
-def after_kernel(tokens: list[tuple[str, str]], start: int) -> tuple[int, int, list[str]]:
-    """What follows the kernel of one patch.
+def words_after_kernel(tokens: list[tuple[str, str]], start: int) -> tuple[int, int, list[str]]:
+    """Parse the words that follow the kernel of one patch.
 
     Args:
         tokens: of a text, each a kind and a value.
@@ -75,7 +75,7 @@ def read_patches(words: list[str]) -> tuple[Patches, bool]:
     return parts, "weights" in found
 
 
-def as_patches(parts: AbstractParts, columns: list[int] | None) -> Patches:
+def checked_patches(parts: AbstractParts, columns: list[int] | None) -> Patches:
     """The parts, where a sum over them has a text form.
 
     Raises:
@@ -96,7 +96,7 @@ def as_patches(parts: AbstractParts, columns: list[int] | None) -> Patches:
 
 
 def write_patches(parts: Patches, base: str, *, weighted: bool) -> str:
-    """What is read as these patches, with the text of their kernel."""
+    """Text that is read as these patches, given the text of their kernel."""
     *_, pixels = patch_columns(parts)
     # columns that are all the pixels of a patch have a word, which within sums has another meaning
     if f"{CONV}(" not in base:
@@ -109,7 +109,7 @@ def write_patches(parts: Patches, base: str, *, weighted: bool) -> str:
 
 
 def patch_columns(parts: Patches) -> tuple[int, list[str], int]:
-    """How many columns a patch has, their names if any has one, and how many are pixels."""
+    """Number of columns of a patch, their names if any has one, and the number of pixels."""
     height, width = parts.patch_shape
     joint = parts.channels == "joint" and len(parts.image_shape) == 3
     pixels = height * width * (parts.image_shape[2] if joint else 1)

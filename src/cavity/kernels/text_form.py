@@ -24,10 +24,10 @@ from cavity.kernels.dot_product import ArcCosine, Linear, NeuralNetwork, Polynom
 from cavity.kernels.patch_text import (
     CONV,
     FORM,
-    after_kernel,
-    as_patches,
+    checked_patches,
     patch_columns,
     read_patches,
+    words_after_kernel,
     write_patches,
 )
 from cavity.kernels.random_fourier import RandomFourier
@@ -168,7 +168,7 @@ def _write(kernel: AbstractKernel, columns: list[int] | None, names: list[str]) 
         inside = _group(kernel.kernel, columns, names, Sum | Product | Scaled)
         return f"{float(kernel.factor):.6g} * {inside}"
     if isinstance(kernel, SumOver):
-        parts = as_patches(kernel.parts, columns)
+        parts = checked_patches(kernel.parts, columns)
         base = _write(kernel.base, None, patch_columns(parts)[1])
         return write_patches(parts, base, weighted=kernel.weights is not None)
     chosen = [_column_name(d, names) for d in columns or []]
@@ -321,7 +321,7 @@ class _Reader:
         if name != CONV or not self.next_is("("):
             raise self.error(FORM)
         try:
-            comma, end, words = after_kernel(self.tokens, self.position)
+            comma, end, words = words_after_kernel(self.tokens, self.position)
             parts, weighted = read_patches(words)
         except ValueError as problem:
             raise self.error(str(problem)) from None

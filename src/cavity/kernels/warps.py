@@ -132,7 +132,7 @@ class Warps(AbstractImageParts):
 
 
 def _times(extent: Array | None, shares: Array) -> Array:
-    """What each transformation takes of a range, zeros where there is none."""
+    """Parameters of each transformation: its share of the range, zeros where there is none."""
     return jnp.zeros_like(shares) if extent is None else jnp.asarray(extent) * shares
 
 

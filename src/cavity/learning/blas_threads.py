@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from cavity.learning.guards import guarded_by
 from cavity.numerics.forking import refuse_lost_threads
 
 
@@ -39,11 +40,11 @@ class _OneThread:
 
 
 def _nothing() -> None:
-    """What there is to restore at first."""
+    """Nothing to restore at first."""
 
 
 def _aside(work: Callable[[], Any]) -> Any:
-    """What a function gives in a thread of its own.
+    """Call a function in a thread of its own.
 
     The thread that sets a limit owns it while it lives, and nobody else can restore it.
     """
@@ -70,3 +71,7 @@ def one_blas_thread() -> Iterator[None]:
         yield
     finally:
         _ONE_THREAD.leave()
+
+
+# Decorates what the library offers, in the precision that JAX is set to.
+with_one_blas_thread = guarded_by(one_blas_thread)

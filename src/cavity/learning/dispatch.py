@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
 
 T = TypeVar("T")
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 def dispatch(
     method: object, approximate: Callable[[AbstractMethod], T], sample: Callable[[MCMC], T]
 ) -> T:
-    """What a function gives for a method, or another one for settings of Markov chains.
+    """Call one function for a method, or another for settings of Markov chains.
 
     Args:
         method: what the user gave.

@@ -1,4 +1,4 @@
-"""How well the end of a series is told from its beginning alone, beside a linear model of lags.
+"""Forecasts of the end of a series from its beginning, compared with a linear model of lags.
 
 The last rows are held out. The model goes back to the rows before them: its states and functions
 are found from these alone, and its parameters learned on for a few iterations. From there it is
@@ -16,8 +16,8 @@ import numpy as np
 from cavity.learning.diagnostics.lagged_outputs import FARTHEST, LaggedOutputs
 from cavity.learning.failures import NumericalError
 from cavity.learning.initialisation.state_space import filled_in_time
-from cavity.learning.methods import PowerEP, TiedPowerEP
-from cavity.learning.state_space_update import follow_states
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
+from cavity.learning.plans.state_space_update import follow_states
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.numerics.text import plural
 
@@ -60,7 +60,7 @@ class FreeSimulation:
 
     @property
     def better(self) -> str:
-        """Which told the rows better: "model", "lags", or "alike"."""
+        """Model with the better forecasts: "model", "lags", or "alike"."""
         ratio = float(np.mean(np.log(self.crps) - np.log(self.crps_lags)))
         if abs(ratio) < np.log1p(ALIKE):
             return "alike"
@@ -73,7 +73,7 @@ class FreeSimulation:
 
     @property
     def message(self) -> str:
-        """What came of it, in words."""
+        """Summary of the comparison, in words."""
         said = {
             "model": "a linear model of lagged outputs tells them less well",
             "lags": "a linear model of lagged outputs tells them better",
@@ -169,11 +169,11 @@ def _finite(values: np.ndarray) -> np.ndarray:
 
 
 def _widening(away: np.ndarray) -> float:
-    """By how much forecasts were too narrow, from what came in units of their deviations.
+    """Factor by which forecasts were too narrow, from errors in units of their deviations.
 
-    Neighbours deviate alike. Of an autoregression of first order with correlation r the squares
-    say as much as a share (1 - r²) / (1 + r²) of independent ones, and with these stand some rows
-    of the expected size.
+    Errors of neighbours are alike. Squares of an autoregression of first order with correlation r
+    say as much as a share (1 - r²) / (1 + r²) of independent ones, and some rows of the expected
+    size are added.
     """
     seen = away[~np.isnan(away)]
     squares = np.sum(seen**2)

@@ -14,32 +14,32 @@ from cavity.inference.energy import Sites, beliefs, energy
 from cavity.inference.problem import Problem, has_sites
 from cavity.inference.solvers.convergence import EXACT, ConvergenceReport
 from cavity.inference.solvers.fixed_point import find_fixed_point
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory
 from cavity.learning.data.training_data import AbstractTrainingData, Data
 from cavity.learning.data.validation import (
     all_fixed,
     check_domains,
-    check_draws,
     check_model,
     check_shapes,
     fix_unused_noise,
     verbs,
 )
-from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
 from cavity.learning.dispatch import dispatch
 from cavity.learning.failures import NumericalError, diagnose_failure
+from cavity.learning.mcmc.checks import check_draws
 from cavity.learning.mcmc.run import Drawn, draw
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import PowerEP
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.learning_energy import fixed_objective, split_optimised
 from cavity.learning.objectives.streamed import streamed_posterior
-from cavity.learning.objectives.tied import minimise_over_tied_sites
 from cavity.learning.optimisers.lbfgs import Minimum, StartFailed
-from cavity.learning.result import Inference, Posterior
+from cavity.learning.results.result import Inference, Posterior
+from cavity.learning.results.row_diagnostics import RowDiagnostics
+from cavity.learning.search.tied import minimise_over_tied_sites
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.linear.drawn_weights import HasWeightParts
@@ -56,6 +56,7 @@ M = TypeVar("M", bound=AbstractModel)
 BY_DRAWS = ConvergenceReport(0, 0.0, 0, "mcmc")
 
 
+@with_one_blas_thread
 def infer(
     model: AbstractModel,
     X: TrainingRows | None,
@@ -113,20 +114,19 @@ def infer(
         check_model(model, blocks, sampler)
         data = prepare(*in_memory(X, y), rows=rows, missing=missing)
         start, _, first = checked_start(model, data, jitter)
-        return _by_draws(start, data, sampler, first)
+        return _infer_by_draws(start, data, sampler, first)
 
     return dispatch(method, approximated, sampled)
 
 
-def _by_draws(model: AbstractModel, data: Data, sampler: MCMC, jitter: float) -> Inference:
+def _infer_by_draws(model: AbstractModel, data: Data, sampler: MCMC, jitter: float) -> Inference:
     """Draws at fixed parameters; of a GP in closed form where noise is Gaussian."""
     check_draws(model, data, sampler, learning=False)
     has_weights = capability(model, HasWeightParts) is not None
     if capability(model.likelihood, GaussianInLatent) is not None and not has_weights:
         return infer_from(model, data, PowerEP(), jitter)
     maps, densities = all_fixed(bijections(model)), flat(model)
-    with one_blas_thread():
-        drawn = draw(model, data, sampler, jitter=jitter, maps=maps, densities=densities)
+    drawn = draw(model, data, sampler, jitter=jitter, maps=maps, densities=densities)
     if drawn is None:
         raise NumericalError(diagnose_failure(model, data))
     return from_draws(drawn)
@@ -229,20 +229,19 @@ def infer_from(
     problem = block.problem(model, method.approximation, jitter)
     empty = problem.empty_sites()
     start = None if start is None else problem.adopted(start)
-    with one_blas_thread():
-        if has_sites(split_optimised(empty)[0]):
-            result = _by_minimum(model, data, method, jitter, start, learned)
-        elif whole is None:
-            result = _by_messages(model, data, method, jitter)
-        else:
-            ends = start, empty
-            result = _by_fixed_point(model, whole, method, jitter, *ends, energy_at)
+    if has_sites(split_optimised(empty)[0]):
+        result = _infer_by_search(model, data, method, jitter, start, learned)
+    elif whole is None:
+        result = _infer_by_messages(model, data, method, jitter)
+    else:
+        ends = start, empty
+        result = _infer_by_sweeps(model, whole, method, jitter, *ends, energy_at)
     if result is None:
         raise NumericalError(diagnose_failure(model, block))
     return dataclasses.replace(result, streamed=whole is None, n_rows=int(data.length))
 
 
-def _by_messages(
+def _infer_by_messages(
     model: AbstractModel, data: AbstractTrainingData, method: AbstractMethod, jitter: float
 ) -> Inference | None:
     """The posterior of exact factors, from the messages of all blocks."""
@@ -260,7 +259,7 @@ def _by_messages(
     return Inference(posterior, -float(value), True, message, used, EXACT, None, None)
 
 
-def _by_fixed_point(
+def _infer_by_sweeps(
     model: AbstractModel,
     data: Data,
     method: AbstractMethod,
@@ -303,7 +302,7 @@ def _by_fixed_point(
     return dataclasses.replace(result, left_out=diagnostics)
 
 
-def _by_minimum(
+def _infer_by_search(
     model: AbstractModel,
     data: AbstractTrainingData,
     method: AbstractMethod,

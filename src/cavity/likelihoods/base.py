@@ -183,13 +183,13 @@ class AbstractLikelihood(eqx.Module):
     @property
     @typing.final
     def has_bound(self) -> bool:
-        """Whether the density has a Gaussian lower bound, `bound`."""
+        """True if the density has a Gaussian lower bound, `bound`."""
         with_bound = capability(self, HasGaussianBound)
         return with_bound is not None and with_bound.bounded
 
     @typing.final
     def sampled(self, power: Power) -> bool:
-        """Whether moments are averages over points, whose curvature may have any sign."""
+        """True if moments are averages over points, whose curvature may have any sign."""
         averages = capability(self, AveragesOverPoints)
         return averages is not None and not any(
             is_exactly(power, exact) for exact in averages.exact_powers
@@ -197,7 +197,7 @@ class AbstractLikelihood(eqx.Module):
 
     @typing.final
     def accepts(self, y: Float[Array, "..."]) -> Bool[Array, "..."]:
-        """Whether each value is a possible output."""
+        """True where a value is a possible output."""
         inside = self.support.contains(y)
         return inside & (y < number_of_classes(self)) if self._is_label else inside
 

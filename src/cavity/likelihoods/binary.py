@@ -58,7 +58,7 @@ class Bernoulli(AbstractLikelihood):
 
     @property
     def bounded(self) -> bool:
-        """Whether there is a Gaussian lower bound: for the logit."""
+        """True if there is a Gaussian lower bound: for the logit."""
         return self.link == "logit"
 
     def bound(self, mean: Array, var: Array, y: Array, **side: Array) -> Bound:

@@ -84,7 +84,7 @@ def quadrature_tilted(
 ) -> Tilted:
     """The log power mean with its slope and curvature in the mean, elementwise."""
 
-    def of_part(mean: Array, var: Array, y: Array, side: Side, exponent: Power) -> Tilted:
+    def part_moments(mean: Array, var: Array, y: Array, side: Side, exponent: Power) -> Tilted:
         narrow, limit = _small_variance_limit((likelihood, y, side), mean, var, exponent)
         usable, counts = _usable(narrow, var), quadrature.EVEN_RULE.counts
 
@@ -92,13 +92,15 @@ def quadrature_tilted(
             value = likelihood.log_prob(measure.nodes, y, **side)
             return quadrature.tilted_moments(value, measure, mean, usable, exponent)
 
-        found = _on_nodes(likelihood, from_nodes, mean, usable, y, exponent, side, counts=counts)
+        found = _quadrature_value(
+            likelihood, from_nodes, mean, usable, y, exponent, side, counts=counts
+        )
         return jax.tree.map(lambda a, b: jnp.where(narrow, a, b), limit, found)
 
-    return _in_parts(of_part, mean, var, y, power, side)
+    return _map_parts(part_moments, mean, var, y, power, side)
 
 
-def _in_parts(
+def _map_parts(
     of_part: Callable[[Array, Array, Array, Side, Power], Result],
     mean: Array,
     var: Array,
@@ -106,7 +108,7 @@ def _in_parts(
     power: Power,
     side: Side,
 ) -> Result:
-    """What `of_part` gives for a few rows at a time.
+    """Apply `of_part` to a few rows at a time.
 
     Their nodes stay in the processor's cache, and only parts with wide cavities take many nodes.
     """
@@ -121,7 +123,7 @@ def _in_parts(
     return map_over_entries(some, jax.tree.map(lambda x: jnp.broadcast_to(x, shape), rows))
 
 
-def _on_nodes(
+def _quadrature_value(
     likelihood: AbstractLikelihood,
     from_nodes: Callable[[Measure], Result],
     mean: Array,
@@ -179,17 +181,19 @@ def _plain_log_power_mean(
 
     # derivatives compute the nodes of each part again, rather than keep those of all
     @eqx.filter_checkpoint
-    def of_part(mean: Array, var: Array, y: Array, side: Side, exponent: Power) -> Array:
+    def part_log_mean(mean: Array, var: Array, y: Array, side: Side, exponent: Power) -> Array:
         def from_nodes(measure: Measure) -> Array:
             value = likelihood.log_prob(measure.nodes, y, **side)
             return quadrature.log_power_mean(value, measure.log_weight, exponent)
 
         narrow, limit = _small_variance_limit((likelihood, y, side), mean, var, exponent)
         usable, counts = _usable(narrow, var), quadrature.EVEN_RULE.counts
-        found = _on_nodes(likelihood, from_nodes, mean, usable, y, exponent, side, counts=counts)
+        found = _quadrature_value(
+            likelihood, from_nodes, mean, usable, y, exponent, side, counts=counts
+        )
         return jnp.where(narrow, limit.log_mean, found)
 
-    return _in_parts(of_part, mean, var, y, power, side)
+    return _map_parts(part_log_mean, mean, var, y, power, side)
 
 
 def _usable(narrow: Bool[Array, "..."], var: Array) -> Array:
@@ -201,7 +205,7 @@ def _usable(narrow: Bool[Array, "..."], var: Array) -> Array:
 def _small_variance_limit(
     density: tuple[AbstractLikelihood, Array, Side], mean: Array, var: Array, power: Power
 ) -> tuple[Bool[Array, "..."], Tilted]:
-    r"""Where derivatives at the mean replace nodes, and the moments there.
+    r"""Moments from derivatives at the mean, and the narrow cavities where they replace nodes.
 
     $\log M_a = \ell + \tfrac v2 (\ell'' + a \ell'^2) + O(v^2)$ with the log density $\ell$ of the
     mean. Differences between nodes lose what is left of $v$.

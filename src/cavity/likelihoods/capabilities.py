@@ -163,7 +163,7 @@ class HasHeavyTails(Protocol):
     """Noise that bears outliers."""
 
     def outlier_weights(self, residuals: np.ndarray) -> np.ndarray | None:
-        """How strongly outputs pull the function, next to one that fits perfectly.
+        """Weight with which each output pulls the function, relative to one that fits perfectly.
 
         It is the weight of iteratively reweighted least squares; below one half the log density
         is convex in f. None where no output pulls harder than any other, however far out it is.

@@ -20,7 +20,7 @@ from cavity.parameters import positive
 
 @dataclasses.dataclass(frozen=True)
 class CountSettings:
-    """Where asymptotic expansions replace special functions.
+    """Thresholds above which asymptotic expansions replace special functions.
 
     Attributes:
         uniform: counts (and shape) above which distribution functions use their expansion.

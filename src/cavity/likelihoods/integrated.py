@@ -64,7 +64,7 @@ class Integrated(AbstractLikelihood):
                 "cavity.integrate takes more"
             )
         self.likelihood = likelihood
-        self.scales = GaussianScales.of(priors, named(bijections(likelihood)))
+        self.scales = GaussianScales.from_priors(priors, named(bijections(likelihood)))
 
     @property
     def support(self) -> Support:  # type: ignore[override]
@@ -142,7 +142,7 @@ class Integrated(AbstractLikelihood):
         return getattr(self.given(z), "sample")(key, own, **side)  # noqa: B009
 
     def _split(self, x: Array) -> tuple[Array, Array]:
-        """What belongs to the functions of rows, and to the parameters."""
+        """Split into the rows' functions and the parameters."""
         count = self.likelihood.latents
         return (x[0] if count == 1 else x[:count]), x[count:]
 

@@ -149,13 +149,13 @@ def point_log_probabilities(
     points = jnp.asarray(normal_points(likelihood.n_classes, POINTS.predictions), mean.dtype)
     labels = jnp.arange(likelihood.n_classes, dtype=mean.dtype)
 
-    def of_row(row: tuple[Array, Array]) -> Array:
+    def row_log_probabilities(row: tuple[Array, Array]) -> Array:
         m, R = row
         f = (m + points @ R.T).T[:, :, None]
         log_p = likelihood.log_prob(f, labels)
         return logsumexp(log_p, axis=0) - jnp.log(POINTS.predictions)
 
-    return _normalised(jax.lax.map(of_row, (mean, root)))
+    return _normalised(jax.lax.map(row_log_probabilities, (mean, root)))
 
 
 def _normalised(log_p: Float[Array, "n C"]) -> Float[Array, "n C"]:
@@ -210,13 +210,13 @@ class MultinomialProbit(AbstractClasses):
     def log_probabilities(self, mean: Array, cov: Array) -> Array:
         eye = jnp.eye(self.n_classes, dtype=mean.dtype)
 
-        def of_class(y: Array) -> Array:
+        def class_log_probability(y: Array) -> Array:
             # z_j = f_j - f_y + u
             B = eye - eye[y]
             m, V = mean @ B.T, B @ cov @ B.T + 1.0
             return log_orthant(m, V, jnp.broadcast_to(1.0 - eye[y], m.shape))
 
-        return _normalised(jax.lax.map(of_class, jnp.arange(self.n_classes)).T)
+        return _normalised(jax.lax.map(class_log_probability, jnp.arange(self.n_classes)).T)
 
     def bound(self, mean: Array, var: Array, y: Array, **side: Array) -> Bound:
         # with unit noise about f integrated out, the curvature is above -1 everywhere
@@ -249,7 +249,7 @@ class Softmax(AbstractClasses):
         self.n_classes = checked_classes(n_classes)
 
     def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
-        return _of_class(f, y) - logsumexp(f, axis=0)
+        return _class_entry(f, y) - logsumexp(f, axis=0)
 
     def log_power_mean(
         self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
@@ -307,7 +307,7 @@ class RobustMax(AbstractClasses):
         self.epsilon = float(epsilon)
 
     def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
-        is_largest = _of_class(f, y) >= jnp.max(f, axis=0)
+        is_largest = _class_entry(f, y) >= jnp.max(f, axis=0)
         return jnp.where(is_largest, *self._levels)
 
     def derivatives(self, f: Array, y: Array) -> Tilted:
@@ -372,6 +372,6 @@ def checked_classes(n_classes: Any) -> int:
     return int(n_classes)
 
 
-def _of_class(x: Float[Array, "C ..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
+def _class_entry(x: Float[Array, "C ..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
     """The entry of class y."""
     return jnp.sum(jnp.where(one_hot(y, x) > 0.0, x, 0.0), axis=0)

@@ -1,4 +1,4 @@
-"""What the outputs of a likelihood may be."""
+"""Sets of possible outputs of likelihoods."""
 
 import enum
 
@@ -16,11 +16,11 @@ class Support(enum.Enum):
 
     @property
     def discrete(self) -> bool:
-        """Whether outputs have probabilities rather than densities."""
+        """True if outputs have probabilities rather than densities."""
         return self in (Support.COUNTS, Support.LABELS)
 
     def contains(self, y: Float[Array, "..."]) -> Bool[Array, "..."]:
-        """Whether each value is one of the support's."""
+        """True where a value belongs to the support."""
         if self is Support.POSITIVE:
             return y > 0.0
         if self is Support.UNIT:

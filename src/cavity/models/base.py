@@ -1,4 +1,4 @@
-"""What a model is to inference and learning."""
+"""Base classes of models: what inference and learning need of them."""
 
 import abc
 import typing
@@ -52,17 +52,17 @@ class AbstractModel(eqx.Module):
 
     @property
     def separable(self) -> bool:
-        """Whether there are terms that may be independent in the posterior."""
+        """True if there are terms that may be independent in the posterior."""
         return False
 
     @property
     def takes_inputs(self) -> bool:
-        """Whether rows have known inputs; X is None where they have not."""
+        """True if rows have known inputs; X is None otherwise."""
         return True
 
     @property
     def input_kernels(self) -> dict[str, AbstractKernel]:
-        """By dotted name, the kernels of functions of the inputs; none of other models."""
+        """Kernels of functions of the inputs, by dotted name; none for other models."""
         return {}
 
     @property
@@ -122,11 +122,11 @@ class AbstractModel(eqx.Module):
     @property
     @abc.abstractmethod
     def sparse(self) -> bool:
-        """Whether rows see variables whose size does not grow with them."""
+        """True if rows depend on variables whose size does not grow with the number of rows."""
 
     @property
     def approximate(self) -> bool:
-        """Whether inducing variables leave something of the functions unexplained."""
+        """True if inducing variables leave part of the functions unexplained."""
         return self.sparse
 
     @abc.abstractmethod

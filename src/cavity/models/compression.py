@@ -48,7 +48,7 @@ def compressed(posterior: AbstractPosterior) -> Posterior:
 
 
 def is_compressed(posterior: AbstractPosterior) -> bool:
-    """Whether a posterior is for predictions alone: known through functionals, without slopes."""
+    """True for a posterior that serves predictions alone: functionals, without slopes."""
     inputs = getattr(getattr(posterior, "process", None), "inputs", None)
     return inputs is not None and np.ndim(inputs) == 0 and SLOPES not in posterior.side
 

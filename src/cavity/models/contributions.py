@@ -1,4 +1,4 @@
-"""What the parts of an input contribute to a function that is a sum over them."""
+"""Contributions of the parts of an input to a function that is a sum over them."""
 
 import dataclasses
 
@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inducing.sums import PartFunction, part_function
-from cavity.inference.graph.views import OutputMean
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.likelihoods.capabilities import capability
 from cavity.means import Zero
 from cavity.models.process import AbstractProcess, SparseProcess, TakesGaussianInputs
@@ -49,11 +49,11 @@ def functions_of_parts(
             root=view.root[own, own],
             number=None,
         )
-        found.append((SparseProcess(view, _of_some(belief, own)), part))
+        found.append((SparseProcess(view, _partial_belief(belief, own)), part))
     return found
 
 
-def _of_some(belief: InducingBelief, own: slice) -> InducingBelief:
+def _partial_belief(belief: InducingBelief, own: slice) -> InducingBelief:
     """The belief about some of the variables."""
     if own == slice(0, belief.mean.shape[-1]):
         return belief
@@ -76,12 +76,14 @@ def contributions(
     Raises:
         ValueError: for functions that are no sums over parts with variables of $g$.
     """
-    found = [_of_function(*function, X) for function in functions_of_parts(process, sparse=sparse)]
+    found = [
+        _part_moments(*function, X) for function in functions_of_parts(process, sparse=sparse)
+    ]
     means, variances = zip(*found, strict=True)
     return jnp.concatenate(means, axis=-1), jnp.concatenate(variances, axis=-1)
 
 
-def _of_function(process: SparseProcess, part: PartFunction, X: Array) -> tuple[Array, Array]:
+def _part_moments(process: SparseProcess, part: PartFunction, X: Array) -> tuple[Array, Array]:
     """The function of one part is a sparse process with the same variables, seen from parts."""
     part.whole.check(X)
 

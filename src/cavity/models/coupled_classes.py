@@ -28,7 +28,6 @@ from cavity.inference.graph.sites import (
     class_precision,
     empty_row_sites,
 )
-from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
 from cavity.inference.past import inducing_views
 from cavity.inference.variables.class_contrasts import Contrasts
 from cavity.inference.variables.coupled_classes import (
@@ -39,6 +38,7 @@ from cavity.inference.variables.coupled_classes import (
     CoupledClassValues,
     CoupledClassValuesBelief,
 )
+from cavity.inference.variables.inducing_view import InducingView, OutputMean, inducing_view
 from cavity.kernels.base import AbstractKernel
 from cavity.models.base import AbstractGP
 from cavity.models.process import AbstractProcess

@@ -67,7 +67,7 @@ def integrated_parameters(
     else:
         return {}
     reach = float(ndtri(0.5 * (1.0 + level)))
-    found = _of_points(posterior, reach) if isinstance(posterior, MixturePosterior) else {}
+    found = _mixture_marginals(posterior, reach) if isinstance(posterior, MixturePosterior) else {}
     for same in zip(*several, strict=True):
         name, kind = same[0][:2]
         means, deviations = (np.stack([np.asarray(one[i]) for one in same]) for i in (2, 3))
@@ -81,7 +81,7 @@ def integrated_parameters(
     return found
 
 
-def _of_points(posterior: MixturePosterior, reach: float) -> dict[str, ParameterMarginal]:
+def _mixture_marginals(posterior: MixturePosterior, reach: float) -> dict[str, ParameterMarginal]:
     """The parameters that differ between the parts of a mixture."""
     shares, domains = np.asarray(posterior.shares), named(bijections(posterior.model))
     found = {}
@@ -99,13 +99,13 @@ def _of_points(posterior: MixturePosterior, reach: float) -> dict[str, Parameter
 
 
 def _every(posterior: Posterior) -> list["Marginal"]:
-    return [*_of_likelihood(posterior), *_of_prior(posterior)]
+    return [*_likelihood_marginals(posterior), *_prior_marginals(posterior)]
 
 
 Marginal = tuple[str, str, np.ndarray, np.ndarray]
 
 
-def _of_likelihood(posterior: Posterior) -> Iterator[Marginal]:
+def _likelihood_marginals(posterior: Posterior) -> Iterator[Marginal]:
     integrated: Any = capability(posterior.model.likelihood, HasHeldParameters)
     if integrated is None:
         return
@@ -117,7 +117,7 @@ def _of_likelihood(posterior: Posterior) -> Iterator[Marginal]:
         yield f"likelihood.{name}", kind, np.asarray(mean)[0, 0], np.sqrt(np.asarray(var))[0, 0]
 
 
-def _of_prior(posterior: Posterior) -> Iterator[Marginal]:
+def _prior_marginals(posterior: Posterior) -> Iterator[Marginal]:
     if not isinstance(posterior.model, LinearModel) or posterior.model.integrated is None:
         return
     process = posterior.process

@@ -10,13 +10,18 @@ from cavity.inducing.base import AbstractInducing, covariance, variances_from
 from cavity.inducing.features import Features
 from cavity.inference.graph.base import AbstractBelief, AbstractVariable, AbstractView
 from cavity.inference.graph.rows import SLOPES, Rows
-from cavity.inference.graph.views import InducingView, OutputMean, inducing_view, observed
 from cavity.inference.variables.function_values import (
     FunctionValues,
     FunctionValuesBelief,
     Identity,
 )
 from cavity.inference.variables.inducing import InducingBelief, TiedInducing, WhitenedInducing
+from cavity.inference.variables.inducing_view import (
+    InducingView,
+    OutputMean,
+    inducing_view,
+    observed,
+)
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.stationary import Constant
 from cavity.likelihoods.base import AbstractLikelihood
@@ -89,7 +94,7 @@ class LatentGP(eqx.Module):
     def lay_out_like(
         self, laid_out: tuple[AbstractVariable, AbstractView], outputs: int
     ) -> tuple[AbstractVariable, AbstractView]:
-        """As another function with the same kernel and inducing variables, with its own mean."""
+        """Variable and view of another function with the same kernel and inducing variables."""
         variable, view = laid_out
         described: Any = view
         return variable, dataclasses.replace(described, mean=self.output_mean(outputs))

@@ -1,4 +1,4 @@
-"""What a posterior says about the weights of a mean function that are integrated out."""
+"""Posterior of the weights of a mean function that are integrated out."""
 
 import dataclasses
 import functools
@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.graph.views import InducingView
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.kernels.base import AbstractKernel
 from cavity.means import AbstractMean, BayesianLinear
 from cavity.models.base import AbstractModel
@@ -19,7 +19,7 @@ from cavity.models.process import (
     FullProcess,
     IndependentProcess,
     SparseProcess,
-    within_functions,
+    function_covariances,
 )
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array
@@ -93,7 +93,7 @@ def _weights(process: AbstractProcess, mean: BayesianLinear) -> tuple[Array, Arr
     origin = jnp.zeros((1, steps.size), steps.dtype)
     places = mean.centre + jnp.concatenate([origin, jnp.diag(steps)])
     of_mean = only_of(process, mean.covariance)
-    values, cov = of_mean.moments(places)[0], within_functions(of_mean.covariance(places))
+    values, cov = of_mean.moments(places)[0], function_covariances(of_mean.covariance(places))
     variances = jnp.diagonal(cov, axis1=1, axis2=2)  # P x (1 + D)
     slopes = variances[:, 1:] + variances[:, :1] - 2.0 * cov[:, 0, 1:]
     return (

@@ -38,7 +38,9 @@ class MixturePosterior(AbstractPosterior):
     side: tuple[str, ...] = eqx.field(static=True, default=())
 
     @classmethod
-    def of(cls, parts: list[AbstractPosterior], shares: Float[Array, " S"]) -> "MixturePosterior":
+    def from_parts(
+        cls, parts: list[AbstractPosterior], shares: Float[Array, " S"]
+    ) -> "MixturePosterior":
         """The mixture of posteriors of the same model, the first at its most likely values."""
         stacked: Any = jax.tree.map(lambda *each: np.stack([np.asarray(x) for x in each]), *parts)
         first: Any = parts[0]

@@ -1,4 +1,4 @@
-"""What inference gives: a Gaussian process again."""
+"""Posteriors: Gaussian processes again."""
 
 import abc
 import dataclasses
@@ -20,9 +20,9 @@ from cavity.models.contributions import contributions
 from cavity.models.process import (
     AbstractProcess,
     MarginalProcess,
+    function_covariances,
     moments_of_slopes,
     variances,
-    within_functions,
 )
 from cavity.numerics.chunking import cached_size, map_over_rows, padded_size
 from cavity.numerics.jit import compiled
@@ -30,11 +30,11 @@ from cavity.numerics.linalg import root_of
 from cavity.numerics.memory import naming_covariance
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.numerics.validation import (
-    as_floats,
     check_columns,
     check_finite,
     check_side,
     check_side_names,
+    float_array,
 )
 
 # Values of one N x M matrix held at a time by predictions, and by those on a GPU.
@@ -80,17 +80,17 @@ class AbstractPosterior(eqx.Module):
 
     @property
     def known_noise(self) -> bool:
-        """Whether the data came with noise variances of their own."""
+        """True if the data came with noise variances of their own."""
         return "noise_variance" in self.side
 
     @property
     def vector(self) -> bool:
-        """Whether moments are vectors: of one function, with outputs given as a vector."""
+        """True if moments are vectors: of one function, with outputs given as a vector."""
         return self.single and self.outputs == 1
 
     @property
     def numbers(self) -> int:
-        """How many real numbers the posterior consists of, and a file of it holds."""
+        """Number of real numbers in the posterior, and in a file of it."""
         leaves = jax.tree.leaves(self)
         return sum(int(np.size(x)) for x in leaves if isinstance(x, float) or eqx.is_array(x))
 
@@ -139,7 +139,7 @@ class AbstractPosterior(eqx.Module):
         Raises:
             ValueError: if X has the wrong number of columns or is not finite.
         """
-        mean, spread = self._in_chunks(_moments, self._inputs(X))
+        mean, spread = self._map_chunks(_moments, self._inputs(X))
         return Marginals(self._shape(mean), self._shape(variances(spread)))
 
     def joint(self, X: Any) -> Joint:
@@ -154,8 +154,8 @@ class AbstractPosterior(eqx.Module):
         """
         X = self._inputs(X)
         with naming_covariance(X.shape[0], self.outputs):
-            mean, _ = self._in_chunks(_moments, X)
-            cov = within_functions(covariance_between_rows(self, X))
+            mean, _ = self._map_chunks(_moments, X)
+            cov = function_covariances(covariance_between_rows(self, X))
         return Joint(self._shape(mean), cov[0] if self.vector else cov)
 
     def sample(self, X: Any, n: int = 1, *, key: PRNGKeyArray) -> Array:
@@ -175,7 +175,7 @@ class AbstractPosterior(eqx.Module):
         """
         X = self._inputs(X)
         with naming_covariance(X.shape[0], self.outputs):
-            mean, _ = self._in_chunks(_moments, X)
+            mean, _ = self._map_chunks(_moments, X)
             draws = mean + self._about_mean(X, (n, *mean.shape), key)
         return draws[..., 0] if self.vector else draws
 
@@ -226,10 +226,10 @@ class AbstractPosterior(eqx.Module):
 
     def moments_at(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
         """`moments` at any number of checked inputs, in chunks."""
-        return self._in_chunks(_moments, X)
+        return self._map_chunks(_moments, X)
 
     def _inputs(self, X: Any) -> Float[Array, "n D"]:
-        X = as_floats("X", X)
+        X = float_array("X", X)
         check_columns("X", X, self.n_inputs)
         check_finite("X", X)
         return X
@@ -238,7 +238,7 @@ class AbstractPosterior(eqx.Module):
         # not jnp.asarray, which compiles for every shape
         return jax.device_put(x[:, 0] if self.vector else x)
 
-    def _in_chunks(self, fn: Callable[..., tuple[Array, Array]], X: Array) -> tuple[Array, Array]:
+    def _map_chunks(self, fn: Callable[..., tuple[Array, Array]], X: Array) -> tuple[Array, Array]:
         if isinstance(X, Tracer):
             return fn(self, X)
         inputs: Any = np.asarray(X)
@@ -333,7 +333,7 @@ class Posterior(AbstractPosterior):
         return Marginals(self._shape(mean), self._shape(spread))
 
     def contributions(self, X: Any) -> Marginals:
-        r"""What each part of the inputs contributes to the function: $w_p\, g(\mathbf x^{[p]})$.
+        r"""Contribution of each part of the inputs to the function: $w_p\, g(\mathbf x^{[p]})$.
 
         Means add up to that of the function, its prior mean left out; variances do not, because
         parts are correlated. For `kernels.SumOver` with `inducing.InBase`; of a sum of kernels
@@ -371,7 +371,7 @@ class Posterior(AbstractPosterior):
     def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
         columns = side.get(SLOPES)
         if columns is None:
-            mean, spread = self._in_chunks(_moments, X)
+            mean, spread = self._map_chunks(_moments, X)
         else:
             side = {name: values for name, values in side.items() if name != SLOPES}
             columns = columns_of(SLOPES, columns, X.shape[0], self.n_inputs)

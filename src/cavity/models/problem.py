@@ -51,7 +51,7 @@ class ModelOnRows(AbstractGraphBuilder):
         return self.model.ordered
 
     @property
-    def by_descent(self) -> bool:
+    def uses_descent(self) -> bool:
         # states beside inducing variables in closed form
         return self.ordered and self.approximation.closed_form and not self.approximation.tied
 

@@ -19,8 +19,13 @@ from cavity.inducing.base import (
     variances_from,
 )
 from cavity.inference.graph.rows import SLOPES, Rows
-from cavity.inference.graph.views import InducingView, OutputMean, observed, observed_mean
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import (
+    InducingView,
+    OutputMean,
+    observed,
+    observed_mean,
+)
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.expectations import (
     GaussianInputs,
@@ -287,7 +292,7 @@ class MarginalProcess(AbstractProcess):
         return mean[:, column], variances(spread)[:, column]
 
     def covariance(self, X: Float[Array, "n D"]) -> Array:
-        return within_functions(self.process.covariance(X))[self.index][None]
+        return function_covariances(self.process.covariance(X))[self.index][None]
 
 
 def variances(spread: Array) -> Float[Array, "n P"]:
@@ -296,7 +301,7 @@ def variances(spread: Array) -> Float[Array, "n P"]:
     return spread if spread.ndim == 2 else spread[:, index, index]
 
 
-def within_functions(cov: Float[Array, "P n ..."]) -> Float[Array, "P n n"]:
+def function_covariances(cov: Float[Array, "P n ..."]) -> Float[Array, "P n n"]:
     """Covariances between rows of each function, where those between functions may be known."""
     index = np.arange(cov.shape[0])
     return cov if cov.ndim == 3 else cov[index, :, index]

@@ -1,4 +1,4 @@
-"""What the posterior of a sparse GP remembers of its rows: their messages, and their scale."""
+"""Messages and log scale of the rows of a sparse GP, recovered from its posterior."""
 
 import dataclasses
 import functools
@@ -12,15 +12,15 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from cavity.inducing.base import Points
-from cavity.inference.factors.tied import TiedSite, as_tied
+from cavity.inference.factors.tied import TiedSite, tied_site
 from cavity.inference.graph.base import AbstractVariable, Messages
-from cavity.inference.graph.views import InducingView, inducing_view
 from cavity.inference.past import Past, PastFunction, log_evidence_of
 from cavity.inference.variables.coupled_classes import (
     CoupledClassInducing,
     CoupledClassInducingBelief,
 )
 from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
+from cavity.inference.variables.inducing_view import InducingView, inducing_view
 from cavity.models.coupled_classes import FullClasses, SparseClasses
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.process import AbstractProcess, FullProcess, IndependentProcess, SparseProcess
@@ -43,10 +43,12 @@ class Remembered(NamedTuple):
     messages: Messages
 
 
-def past_of(posterior: AbstractPosterior, log_evidence: float | Scalar, power: Power) -> Past:
-    r"""What the rows of a posterior said: it is the prior times their messages.
+def posterior_past(
+    posterior: AbstractPosterior, log_evidence: float | Scalar, power: Power
+) -> Past:
+    r"""Messages of the rows of a posterior, which is the prior times these.
 
-    With a precision $\mathbf B$ of whitened variables about the mean $\mathbf m$ it is
+    With a precision $\mathbf B$ of whitened variables about the mean $\mathbf m$ they are
     $\mathbf P = \mathbf B - \mathbf I$, $\mathbf h = \mathbf B \mathbf m$, and a scale that makes
     the evidence what it was.
 
@@ -65,7 +67,7 @@ def past_of(posterior: AbstractPosterior, log_evidence: float | Scalar, power: P
 
 
 def costs_of_removal(posterior: AbstractPosterior) -> np.ndarray:
-    r"""What the evidence of all rows would lose without each of the inducing variables, in nats.
+    r"""Loss of evidence of all rows if an inducing variable is removed, for each, in nats.
 
     Without variable j the others leave it its conditional variance $1 / (K^{-1})_{jj}$, at which
     the past loses $\tfrac12 \operatorname{tr} \mathbf P \mathbf D$ at power 0: half the precision
@@ -107,7 +109,7 @@ def tied_sites_of(process: AbstractProcess) -> tuple[TiedSite, ...]:
 @tied_sites_of.register
 def _(process: SparseProcess) -> tuple[TiedSite, ...]:
     mean, cov = process.belief.dense()
-    return (as_tied(mean, cov),)
+    return (tied_site(mean, cov),)
 
 
 @tied_sites_of.register
@@ -120,12 +122,12 @@ def _(process: SparseClasses) -> tuple[TiedSite, ...]:
     belief: CoupledClassInducingBelief = process.belief
     own = jnp.einsum("cacb->cab", belief.covariance)
     pairs = zip(belief.mean, own, strict=True)
-    return tuple(as_tied(mean[None], cov[None]) for mean, cov in pairs)
+    return tuple(tied_site(mean[None], cov[None]) for mean, cov in pairs)
 
 
 @functools.singledispatch
 def grows_with_rows(process: AbstractProcess) -> bool:
-    """Whether a process holds something of every row, as that of a full GP does."""
+    """True if a process stores something for every row, as that of a full GP does."""
     return True
 
 
@@ -150,7 +152,7 @@ def _(process: SparseProcess) -> list[Remembered]:
     belief: InducingBelief = process.belief
     P, h = _told(belief.root, belief.mean)
     variable = WhitenedInducing(process.view.root.shape[0])
-    return [Remembered((as_past(process.view),), variable, Messages(h, P, jnp.zeros(())))]
+    return [Remembered((function_of_view(process.view),), variable, Messages(h, P, jnp.zeros(())))]
 
 
 @_remembered.register
@@ -166,7 +168,7 @@ def _(process: SparseClasses) -> list[Remembered]:
     B = root.T @ root
     P = (B - jnp.eye(size, dtype=B.dtype)).reshape(shape)
     h = (B @ belief.mean.reshape(-1)).reshape(belief.mean.shape)
-    functions = tuple(as_past(view) for view in process.functions.views)
+    functions = tuple(function_of_view(view) for view in process.functions.views)
     variable = CoupledClassInducing(shape[1], shape[0])
     return [Remembered(functions, variable, Messages(h, P, jnp.zeros(())))]
 
@@ -232,7 +234,7 @@ def _(process: FullProcess, jitter: float) -> AbstractProcess:
     return SparseProcess(view, InducingBelief(mean, root, jnp.zeros(())))
 
 
-def as_past(view: InducingView) -> PastFunction:
+def function_of_view(view: InducingView) -> PastFunction:
     """The function that a view is of, as it will have been."""
     return PastFunction(view.inducing, view.mean, view.root)
 

@@ -140,7 +140,7 @@ class SampledPosterior(AbstractPosterior):
         return _samples_about_mean(self, X, self.chosen(shape[0], key), key)
 
     def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
-        mean, var = self._in_chunks(_each, self._inputs(X))
+        mean, var = self._map_chunks(_each, self._inputs(X))
         mean, var, side = along_draws(
             mean, var, side, several=self.model.likelihood.latents > 1, single=self.single
         )

@@ -1,4 +1,4 @@
-"""Which of several independent Gaussians is the largest."""
+"""Probabilities that one of several independent Gaussians is the largest."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -155,7 +155,7 @@ def _log_mean_jvp(at: tuple, by: tuple) -> tuple[Array, Array]:
 
 
 def _nodes(sharpness: Any, rule: TrapezoidalSettings) -> Any:
-    """How many nodes an integrand with this sum of squared ratios of deviations needs."""
+    """Number of nodes for an integrand with this sum of squared ratios of deviations."""
     xp = np if isinstance(sharpness, float) else jnp  # known when tracing, or not
     blocks = xp.ceil(2.0 * rule.reach / rule.block * xp.sqrt((1.0 + sharpness) / rule.fine))
     limits = rule.fewest // rule.block, rule.most // rule.block

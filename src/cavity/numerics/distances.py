@@ -60,5 +60,5 @@ def _scaled_distance_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]
 
 
 def _still(tangent: object) -> bool:
-    """Whether derivatives in an argument are not wanted."""
+    """True if derivatives in an argument are not wanted."""
     return isinstance(tangent, jax.custom_derivatives.SymbolicZero)

@@ -13,7 +13,7 @@ FORKED = (
 
 
 class _Threads:
-    """What becomes of JAX's threads in a fork.
+    """State of JAX's threads across forks.
 
     Attributes:
         begun: whether there were some at the last fork.
@@ -22,17 +22,17 @@ class _Threads:
 
     begun = gone = False
 
-    def before(self) -> None:
+    def note_backends(self) -> None:
         self.begun = xla_bridge.backends_are_initialized()
 
-    def in_child(self) -> None:
+    def mark_fork(self) -> None:
         self.gone = self.gone or self.begun
 
 
 THREADS = _Threads()
 register = getattr(os, "register_at_fork", None)
 if register is not None:  # not on Windows, which has no forks
-    register(before=THREADS.before, after_in_child=THREADS.in_child)
+    register(before=THREADS.note_backends, after_in_child=THREADS.mark_fork)
 
 
 def refuse_lost_threads() -> None:

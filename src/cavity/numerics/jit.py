@@ -51,7 +51,7 @@ STOPS = (0, 10, 0), (0, 11, 1)
 
 
 def stops_in_batches(version: str) -> bool:
-    """Whether this release of jaxlib may stop forever in factorisations of batches."""
+    """True for releases of jaxlib that may hang in factorisations of batches."""
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     return found is not None and STOPS[0] <= tuple(map(int, found.groups())) < STOPS[1]
 
@@ -162,9 +162,9 @@ def _is_array(leaf: Any) -> bool:
 
 
 def _is_traced(arrays: list[Any]) -> bool:
-    """Whether this is part of a program that is being traced, with or without arguments of it.
+    """True inside a program that is being traced, with or without traced arguments.
 
-    With `jax.disable_jit()` nothing is compiled, as if all were.
+    Also true under `jax.disable_jit()`, where nothing is compiled.
     """
     config: Any = jax.config
     within = get_opaque_trace_state(convention="flax") != OUTSIDE
@@ -172,7 +172,7 @@ def _is_traced(arrays: list[Any]) -> bool:
 
 
 class _Key:
-    """What a program is compiled for; equal ones share it.
+    """Key of a compiled program; calls with equal keys share the program.
 
     Args:
         fn: the function, or the key of one whose first arguments are bound.
@@ -215,12 +215,12 @@ class _Key:
 
 
 def _constant(leaf: Any) -> tuple[type, Any]:
-    """What tells constants apart: equal numbers of other types, and zeros of other signs."""
+    """Key of a constant, which distinguishes equal numbers of different types or signs."""
     return type(leaf), leaf.hex() if isinstance(leaf, float) else leaf
 
 
 def _kind(leaf: Any) -> tuple[Any, ...]:
-    """What of an array a program depends on."""
+    """The properties of an array on which a program depends: shape, type and device."""
     if isinstance(leaf, jax.Array):
         array: Any = leaf
         return array.aval, array.sharding if _several_devices() else None
@@ -233,7 +233,7 @@ def _several_devices() -> bool:
 
 
 def _settings() -> tuple[Any, ...]:
-    """What else of JAX's state a program depends on."""
+    """The global settings of JAX on which a program depends."""
     config: Any = jax.config
     wide = jax.dtypes.canonicalize_dtype(np.float64)
     return wide, *(getattr(config, name, None) for name in SETTINGS)
@@ -332,7 +332,7 @@ PROGRAMS = Programs(MOST_PROGRAMS)
 
 
 def shapes_of(fn: Callable[..., T], *args: Any) -> T:
-    """What `fn` gives for these arguments, with shapes in the place of arrays.
+    """Result of `fn` for these arguments, with shapes in place of arrays.
 
     The function is traced once for all arguments of one structure and the same shapes, so that
     one asked for again and again must be the same object, and no closure.
@@ -354,7 +354,7 @@ def _shapes(key: _Key, shapes: tuple[jax.ShapeDtypeStruct, ...]) -> Any:
 
 @functools.cache
 def _understood() -> bool:
-    """Whether the options are for this device and the installed XLA knows them."""
+    """True if the options are for this device and the installed XLA knows them."""
     if jax.default_backend() != "cpu":
         return False
     try:

@@ -39,7 +39,7 @@ def escalate(jitter: float) -> float | None:
 def with_escalating_jitter(
     attempt: Callable[[float], tuple[T, bool]], jitter: float
 ) -> tuple[T, float | None]:
-    """What an attempt gives at the first jitter at which it succeeds.
+    """Repeat an attempt with growing jitter until it succeeds.
 
     Args:
         attempt: takes a jitter, and gives a value and whether it is usable.
@@ -65,7 +65,7 @@ def cholesky(K: Float[Array, "... M M"]) -> Float[Array, "... M M"]:
 
 
 def remainder(variance: Array, explained: Array, terms: int) -> Array:
-    """What is left of variances when a sum of terms explains them: not less than its rounding."""
+    """Variances minus the sum of terms that explains them, not less than its rounding error."""
     rounding = terms * jnp.finfo(variance.dtype).eps * variance
     return jnp.maximum(variance - explained, rounding)
 
@@ -97,7 +97,7 @@ WHOLE_ON_GPU = 2048
 
 
 def _whole(size: int, most: int) -> bool:
-    """Whether a matrix is worked on in one piece, which on a CPU may have so many rows."""
+    """True for matrices small enough to work on in one piece, on this device."""
     return size <= (most if jax.default_backend() == "cpu" else max(most, WHOLE_ON_GPU))
 
 

@@ -1,4 +1,4 @@
-"""How much memory there is, and matrices that it does not hold."""
+"""Available memory, and matrices that exceed it."""
 
 import contextlib
 import os

@@ -14,7 +14,7 @@ Power = float | Float[Array, ""] | Float[Array, "..."]
 
 
 def is_exactly(power: Power, value: float) -> bool:
-    """Whether the power is this very Python number, so that the limit is known when tracing."""
+    """True if the power is this Python number, so that the limit is known when tracing."""
     return isinstance(power, int | float) and power == value
 
 

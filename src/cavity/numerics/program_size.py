@@ -1,4 +1,4 @@
-"""How large a program is: its operations, and the array entries that a call of it computes."""
+"""Size of a program: its operations, and the array entries that a call of it computes."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

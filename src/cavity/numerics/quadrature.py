@@ -71,7 +71,7 @@ SEARCH = SearchSettings()
 
 
 class Tilted(NamedTuple):
-    r"""What a site update needs of $\log M_a(m, v)$: its value, slope and curvature in m."""
+    r"""Value, slope and curvature in m of $\log M_a(m, v)$, as a site update needs them."""
 
     log_mean: Float[Array, "..."]
     slope: Float[Array, "..."]
@@ -363,7 +363,7 @@ def _normalised_weights(log_weight: Float[Array, "S ..."]) -> tuple[Array, Array
 
 
 def _nearly_constant(value: Array, mean: Array, weight: Array, power: Power) -> Array:
-    """Whether powers of the function stay within a factor e of their mean.
+    """True where powers of the function stay within a factor e of their mean.
 
     Where it has no weight it may be smaller, not larger: there may be all of a power's mass.
     """

@@ -12,7 +12,7 @@ Tree = TypeVar("Tree")
 
 
 def is_entry(x: object) -> bool:
-    """Whether something counts as one entry of a module or of a shadow tree."""
+    """True if an object counts as one entry of a module or of a shadow tree."""
     return not isinstance(x, eqx.Module | tuple | list | dict) and x is not None
 
 

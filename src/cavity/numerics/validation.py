@@ -13,7 +13,7 @@ from cavity.numerics.text import plural
 from cavity.numerics.types import Array
 
 
-def as_floats(name: str, value: Any) -> Any:
+def float_array(name: str, value: Any) -> Any:
     """The value as a float array of JAX's present precision; numpy unless it was JAX's.
 
     Raises:
@@ -106,7 +106,7 @@ def check_side(rows: Mapping[str, Any] | None, n: int) -> dict[str, np.ndarray]:
     """
     found = {}
     for name, given in dict(rows or {}).items():
-        values = np.asarray(as_floats(name, given))
+        values = np.asarray(float_array(name, given))
         if values.shape != (n,):
             raise ValueError(
                 f"{name} must have one value per row, ({n},), given shape {values.shape}"

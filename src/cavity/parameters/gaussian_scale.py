@@ -39,7 +39,9 @@ class GaussianScales(eqx.Module):
     deviation: Float[Array, " k"] = fixed()
 
     @classmethod
-    def of(cls, priors: Mapping[str, Prior], domains: Mapping[str, Bijection]) -> "GaussianScales":
+    def from_priors(
+        cls, priors: Mapping[str, Prior], domains: Mapping[str, Bijection]
+    ) -> "GaussianScales":
         """The scales of priors.
 
         Args:

@@ -18,6 +18,28 @@ from jax.scipy.special import gammaln
 from cavity.numerics.types import Array, PyTree, Scalar
 from cavity.parameters.trees import Model, describe, entries
 
+__all__ = [
+    "Beta",
+    "Flat",
+    "Gamma",
+    "HalfNormal",
+    "InverseGamma",
+    "LogInverseGamma",
+    "LogNormal",
+    "LogStudentT",
+    "LogitNormal",
+    "Normal",
+    "Prior",
+    "flat",
+    "learned_with",
+    "log_prior",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # One number for all entries of a parameter, or nested tuples of its shape with one for each.
 Numbers = float | tuple[Any, ...]
 
@@ -309,10 +331,11 @@ def log_prior(model: PyTree, prior_tree: PyTree) -> Scalar:
 
 
 def learned_with(model: PyTree, prior_tree: PyTree) -> Scalar:
-    """What learning adds to the log evidence, in nats: `log_prior`, but of some logarithms.
+    """Contribution of the priors to the objective of learning, in nats.
 
-    These are those of parameters with a `LogStudentT` or `LogInverseGamma` prior, and logits of
-    those with a `Beta` prior. Arguments and errors are those of `log_prior`.
+    As `log_prior`, but with the density of the logarithm for parameters with a `LogStudentT` or
+    `LogInverseGamma` prior, and of the logit for those with a `Beta` prior. Arguments and errors
+    are those of `log_prior`.
     """
 
     def term(prior: Any, value: Array) -> Array:

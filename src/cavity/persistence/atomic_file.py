@@ -73,7 +73,7 @@ def check_regular(path: Path) -> None:
 
 
 def regular_bytes(path: Path) -> bytes:
-    """What a regular file holds.
+    """Contents of a regular file.
 
     Raises:
         OSError: if it cannot be read, or is something else.
@@ -83,7 +83,7 @@ def regular_bytes(path: Path) -> bytes:
 
 
 def _is_other(path: Path) -> bool:
-    """Whether there is something under a name that is neither a regular file nor a folder."""
+    """True if the path exists and is neither a regular file nor a folder."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
@@ -103,12 +103,12 @@ def _sync_folder(folder: Path) -> None:
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused, in its own words and without the path."""
+    """Reason of the system for its refusal, in its own words and without the path."""
     return error.strerror.lower() if error.strerror else str(error)
 
 
 def why_not_writable(path: Path) -> str | None:
-    """Why a file cannot be written under a name, to be asked before long work; None if it can."""
+    """Reason why a file cannot be written, to be asked before long work; None if it can."""
     if path.is_dir():
         return f"{path} is a folder; give the name of a file"
     if _is_other(path):

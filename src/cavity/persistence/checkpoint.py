@@ -102,7 +102,7 @@ class Checkpoint:
             )
 
     def _begun(self) -> bool:
-        """Whether the folder holds anything of which it would be a pity."""
+        """True if the folder holds anything worth keeping."""
         return self._holds("**/*")
 
     def _holds(self, pattern: str) -> bool:
@@ -272,7 +272,7 @@ class FileJournal:
 
 
 def _difference(name: str, kept: Any, now: Any) -> str:
-    """How a part of the problem differs from that of the checkpoint; nothing if it does not."""
+    """Description of a part of the problem that differs from the checkpoint's, or nothing."""
     if isinstance(now, np.ndarray):
         near = isinstance(kept, np.ndarray) and kept.shape == now.shape
         same = near and np.allclose(kept, now, rtol=ROUNDING, atol=0.0, equal_nan=True)

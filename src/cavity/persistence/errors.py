@@ -1,4 +1,4 @@
-"""What goes wrong at the edges of the world, in words a user can act on."""
+"""Errors in files and data, with messages that a user can act on."""
 
 from typing import Literal
 

@@ -32,7 +32,6 @@ from cavity.persistence.atomic_file import (
     why_not_writable,
 )
 from cavity.persistence.errors import StorageError
-from cavity.persistence.renamed_classes import CONVERTED, RENAMED
 from cavity.persistence.typed_values import WrongValue, field_types, typed
 
 FORMAT = "cavity/1"
@@ -43,8 +42,8 @@ _PUBLIC = ("kernels", "means", "inducing", "likelihoods", "weights", "models")
 
 # what posteriors are made of: name in files -> where it lives
 _PARTS = {
-    "models.InducingView": "cavity.inference.graph.views",
-    "models.OutputMean": "cavity.inference.graph.views",
+    "models.InducingView": "cavity.inference.variables.inducing_view",
+    "models.OutputMean": "cavity.inference.variables.inducing_view",
     "inference.InducingBelief": "cavity.inference.variables.inducing",
     "inference.CoupledClassInducingBelief": "cavity.inference.variables.coupled_classes",
     "inference.CoupledClassValuesBelief": "cavity.inference.variables.coupled_classes",
@@ -57,7 +56,7 @@ _PARTS = {
     "models.DeepPosterior": "cavity.models.deep.posterior",
     "models.LayerProcess": "cavity.models.deep.layer",
     "models.LatentPosterior": "cavity.models.latent.posterior",
-    "models.SiteEncoder": "cavity.models.latent.encoder",
+    "models.SiteEncoder": "cavity.models.inputs.encoder",
     "models.StateSpacePosterior": "cavity.models.state_space.posterior",
     "models.AffineEmission": "cavity.models.state_space.emission",
     "models.GPEmission": "cavity.models.state_space.emission",
@@ -94,8 +93,7 @@ def known_classes() -> Classes:
                 found[f"{floor}.{name}"] = value
     for name, home in _PARTS.items():
         found[name] = getattr(importlib.import_module(home), name.split(".")[1])
-    # the old names first: a file is written with the last name of a class
-    return {old: found[new] for old, new in RENAMED.items()} | found
+    return found
 
 
 def _with_known(classes: Classes | None) -> Classes:
@@ -279,7 +277,7 @@ def load(path: str | Path, *, classes: Classes | None = None) -> tuple[Any, dict
 
 
 def damaged(path: str | Path, what: str) -> str:
-    """What is said of a file that is damaged."""
+    """Message about a damaged file."""
     return f"{path} is damaged or not a model file: {what}; save the model again or use a copy"
 
 
@@ -350,27 +348,26 @@ def _build(node: Any, classes: Classes, arrays: Mapping[str, np.ndarray], unused
 
 
 def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
-    """An object of a known class with the given fields; absent ones take their defaults."""
-    if "known_noise" in fields:  # its name before other side data
-        fields["side"] = ("noise_variance",) if fields.pop("known_noise") else ()
-    if name in CONVERTED:
-        return CONVERTED[name](fields)
+    """An object of a known class with the given fields."""
     if name not in classes:
         raise StorageError(
             f"the model file needs the class '{name}', which this version of cavity does not "
             f"have; use a newer version, or pass classes={{'{name}': ...}} if it is your own"
         )
     cls = classes[name]
-    declared = {f.name: f for f in dataclasses.fields(cls)}
-    strange = sorted(set(fields) - set(declared))
+    declared = {f.name for f in dataclasses.fields(cls)}
+    strange = sorted(set(fields) - declared)
     if strange:
         raise StorageError(
             f"the model file sets {', '.join(strange)} of {name}, which this version of cavity "
             "does not know; use the version that wrote it, or a newer one"
         )
-    for field in declared.values():
-        if field.name not in fields:
-            fields[field.name] = _default(field, name)
+    absent = sorted(declared - set(fields))
+    if absent:
+        raise StorageError(
+            f"the model file does not say {', '.join(absent)} of {name}; use the version that "
+            "wrote it, or save the model again"
+        )
     if name in known_classes():
         kinds = field_types(cls)
         fields = {
@@ -380,11 +377,3 @@ def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
     for key, value in fields.items():
         object.__setattr__(instance, key, value)
     return instance
-
-
-def _default(field: dataclasses.Field, name: str) -> Any:
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    raise StorageError(f"the model file does not say {field.name} of {name}, which has no default")

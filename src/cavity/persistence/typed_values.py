@@ -1,4 +1,4 @@
-"""What a file holds, checked against annotations: of fields of classes, and of typed dictionaries.
+"""Values of a file, checked against annotations: of fields of classes, and typed dictionaries.
 
 A file whose checksum is right may still be wrong, because somebody made it so.
 """

@@ -82,7 +82,7 @@ def reliability_diagram(outcome: ClassOutcome) -> Picture:
 
 
 def class_reliability(outcome: ClassOutcome) -> Picture:
-    """For each of many classes, its probability against how often it came true."""
+    """Reliability of the probabilities of each of many classes."""
     count = np.bincount(outcome.labels, minlength=len(outcome.classes))
     chosen = np.sort(np.argsort(-count, kind="stable")[:MOST_PANELS])
     bins = [outcome.reliability(int(k)) for k in chosen]
@@ -182,7 +182,7 @@ def confusion(outcome: ClassOutcome) -> Picture:
 
 
 def roc_curve(outcome: ClassOutcome) -> Picture | None:
-    """How well the second of two classes is ranked; None unless the rows have both."""
+    """ROC curve of the second of two classes; None unless the rows have both."""
     if len(outcome.classes) != 2:
         return None
     name, odds = outcome.classes[1], outcome.log_probabilities @ np.array([-1.0, 1.0])

@@ -79,7 +79,7 @@ def draw_chances(
 
 
 def draw_confusion(axes: Axes, counts: np.ndarray, names: Sequence[str]) -> None:
-    """How many rows of each class were given each label, shaded by the share of the class."""
+    """Draw the confusion matrix, shaded by the share of each class."""
     total = counts.sum(axis=1, keepdims=True)
     share = counts / np.where(total > 0, total, 1)
     for (i, j), value in np.ndenumerate(share):

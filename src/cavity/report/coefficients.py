@@ -35,7 +35,7 @@ class CoefficientRow(NamedTuple):
 
 
 class CoefficientSection(NamedTuple):
-    """What the page says of coefficients.
+    """Section on coefficients.
 
     Attributes:
         text: how many are selected.

@@ -1,11 +1,11 @@
-"""What it means for predictions that a fit did not converge."""
+"""Consequences for predictions of a fit that did not converge."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
 class Unconverged(NamedTuple):
-    """What to say of a fit that did not converge.
+    """Message about a fit that did not converge.
 
     Attributes:
         title: what is the matter.
@@ -53,7 +53,7 @@ _MINIBATCHES = Unconverged(
 
 
 def unconverged(record: Mapping[str, Any]) -> Unconverged | None:
-    """What to say of the fit that a record describes; nothing where it converged."""
+    """Message about the fit of a record; None if it converged."""
     if record["converged"]:
         return None
     if "layers" in record:
@@ -62,5 +62,4 @@ def unconverged(record: Mapping[str, Any]) -> Unconverged | None:
         return _MINIBATCHES
     if "mcmc" in record:
         return _DRAWS
-    # files of before do not say how sites ended
-    return _LEARNING if record["sites"].get("converged", False) else _INFERENCE
+    return _LEARNING if record["sites"]["converged"] else _INFERENCE

@@ -1,16 +1,16 @@
-"""Whether a model's approximation is good enough, on the rows of a table."""
+"""Quality of a model's approximation, on the rows of a table."""
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from cavity.estimators.layers import layers_of, weight_priors
 from cavity.inducing.base import Points
 from cavity.learning.diagnostics.examination import Examination, best_place
 from cavity.learning.diagnostics.examine import examine
+from cavity.learning.double_precision import in_double
 from cavity.learning.infer import NumericalError
-from cavity.learning.result import Inference
+from cavity.learning.results.result import Inference
 from cavity.models.compression import is_compressed
 from cavity.persistence.errors import DataError
 from cavity.report import examination_figures as figures
@@ -26,13 +26,14 @@ MOST_ROWS = 5_000
 
 
 class Examined(NamedTuple):
-    """What the page says of the approximation."""
+    """Section on the quality of the approximation."""
 
     facts: list[tuple[str, str]]
     sentences: tuple[str, ...]
     pictures: list[Picture]
 
 
+@in_double
 def examine_table(
     fitted: TableModel,
     table: Encoded,
@@ -80,16 +81,15 @@ def examine_table(
             "'cavity evaluate' compares its predictions with the targets"
         )
     result = inference_on(fitted, table) if inference is None else inference
-    with jax.enable_x64(True):
-        try:
-            found = examine(result, candidates=candidates, level=level)
-        except ValueError as error:
-            raise DataError(str(error)) from None
+    try:
+        found = examine(result, candidates=candidates, level=level)
+    except ValueError as error:
+        raise DataError(str(error)) from None
     return found.shifted(-len(table.X) * float(np.sum(np.log(fitted.output_scale))))
 
 
 def examined(fitted: TableModel, table: Encoded, inference: Inference | str) -> Examined | None:
-    """What the page says of the approximation; None where nothing can be said.
+    """Section on the quality of the approximation; None where it cannot be examined.
 
     Args:
         fitted: the model.
@@ -127,7 +127,7 @@ def _inducing(fitted: TableModel, places: np.ndarray) -> np.ndarray:
 
 
 def _picture(fitted: TableModel, table: Encoded, found: Examination) -> Picture:
-    """What one more inducing point would gain: along the input, or at the best rows."""
+    """Picture of the gain of one more inducing point: along the input, or at the best rows."""
     gains = found.gains
     assert gains is not None
     if gains.rows is None:

@@ -59,7 +59,7 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """What the line and the bands of a picture are, in words."""
+    """Descriptions of the line and the bands of a picture."""
 
     alt: str
     what: str = "The predictive mean"

@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.learning.infer import one_blas_thread
+from cavity.learning.double_precision import in_double
 from cavity.models.deep.layer import LayerProcess
 from cavity.report import plots
 from cavity.report.figures import Picture
@@ -126,10 +125,11 @@ def states(mean: np.ndarray, std: np.ndarray, starts: np.ndarray | None = None) 
     )
 
 
+@in_double
 def transition(
     functions: LayerProcess, controls: int, mean: np.ndarray, starts: np.ndarray | None = None
 ) -> Picture:
-    """Where states go: the function of one state, or the moves of two, controls at their mean.
+    """Picture of the transition: one state's function, or two states' moves, at mean controls.
 
     Args:
         functions: that give the next state.
@@ -196,8 +196,7 @@ def _moved(
     functions: LayerProcess, controls: int, grid: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means and variances of the next states, standardised controls at zero."""
-    with jax.enable_x64(True), one_blas_thread():
-        at_mean = jnp.zeros((len(grid), controls))
-        inputs = functions.with_inputs(jnp.asarray(grid), at_mean)
-        mean, var = functions.moments(inputs)
-        return np.asarray(mean), np.asarray(var)
+    at_mean = jnp.zeros((len(grid), controls))
+    inputs = functions.with_inputs(jnp.asarray(grid), at_mean)
+    mean, var = functions.moments(inputs)
+    return np.asarray(mean), np.asarray(var)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
 
 from cavity.estimators.time_map import Outlook
+from cavity.learning.double_precision import in_double
 from cavity.numerics.text import plural
 from cavity.report import forecast_figures
 from cavity.report.figures import BANDS, Picture
@@ -25,7 +25,7 @@ NEAR, MOST_FANS = 10, 6
 
 
 class Written(NamedTuple):
-    """What came of a page.
+    """Result of writing a page.
 
     Attributes:
         figures: the names of its figures.
@@ -37,7 +37,7 @@ class Written(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """How well some rows of an output were told.
+    """Scores of the forecasts of one output at some rows.
 
     Attributes:
         name: of the output.
@@ -77,7 +77,7 @@ class Part(NamedTuple):
 
     @property
     def ahead(self) -> int:
-        """How many rows follow those of the fit."""
+        """Number of rows that follow those of the fit."""
         follows = self.known.to_the_end or not self.known.count
         return len(self.y) - self.known.count if follows else 0
 
@@ -103,6 +103,7 @@ class Told(NamedTuple):
     density: np.ndarray
 
 
+@in_double
 def write_forecast(path: str | Path, fitted: TableForecaster, table: DataFrame) -> Written:
     """Writes the page, whole or not at all.
 
@@ -188,14 +189,14 @@ def _past(fitted: TableForecaster, parts: list[Part]) -> Told:
 
 
 def _told(outlook: Outlook, y: np.ndarray) -> Told:
-    """What an outlook tells of outputs, with an axis of series in front."""
+    """Forecasts of outputs, with an axis of series in front."""
     told = outlook.moments().mean, outlook.quantiles(BANDS), outlook.log_density(y)
     mean, quantiles, density = (a.reshape(-1, *a.shape[y.ndim - 2 :]) for a in told)
     return Told(y.reshape(-1, *y.shape[-2:]), mean, quantiles, density)
 
 
 def _notes(fitted: TableForecaster, parts: list[Part], steps: int) -> list[str]:
-    """What must be known to read the page."""
+    """Notes needed to read the page."""
     notes, known = [], sum(part.known.count for part in parts)
     if known:
         whole = known == sum(len(part.y) for part in parts)
@@ -233,8 +234,7 @@ def _pictures(
                 pictures.append(forecast_figures.described(called, first, *told))
     pictures = pictures[:MOST_FANS]
     posterior = fitted.time_map.posterior
-    with jax.enable_x64(True):
-        states = posterior.states
+    states = posterior.states
     at, series = np.asarray(states.mean), np.asarray(posterior.series)
     starts = np.flatnonzero(np.diff(series[: len(at)]) != 0.0) + 1
     pictures.append(forecast_figures.states(at, np.sqrt(np.asarray(states.var)), starts))
@@ -244,7 +244,7 @@ def _pictures(
 
 
 def _judged(fitted: TableForecaster, told: Told, spans: Mapping[str, int | None]) -> list[Judged]:
-    """How the first rows and all of them went, for every output that was observed."""
+    """Scores of the first rows and of all, for every output that was observed."""
     low, high = told.quantiles[..., 0], told.quantiles[..., -1]
     found = []
     for p, name in enumerate(fitted.targets):

@@ -14,6 +14,7 @@ from cavity.inducing.sums import InBase, OfParts
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.parts import Patches
 from cavity.kernels.sum_over import SumOver
+from cavity.learning.double_precision import in_double
 from cavity.models.base import AbstractModel
 from cavity.models.contributions import functions_of_parts
 from cavity.numerics.text import plural
@@ -34,7 +35,7 @@ MOST_CLASSES, MOST_PATCHES, MOST_IMAGES = 10, 10, 4
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PatchModel:
-    """What the pictures show of a model whose functions are sums over patches.
+    """Parts of a model, whose functions are sums over patches, that the pictures show.
 
     Attributes:
         parts: the patches.
@@ -54,7 +55,7 @@ class PatchModel:
 
     @property
     def frame(self) -> Frame:
-        """Where the patches are in an image."""
+        """Geometry of the patches in an image."""
         parts = self.parts
         return Frame(parts.image_shape[:2], parts.patch_shape, parts.stride, parts.grid)
 
@@ -66,8 +67,9 @@ class PatchModel:
         return pixels.reshape(len(pixels), *shape, -1)
 
 
+@in_double
 def patch_model(fitted: TableModel) -> PatchModel | None:
-    """What there is to show of a model of images; None for a model without inducing patches.
+    """Parts of a model of images to show; None for a model without inducing patches.
 
     Raises:
         ValueError: for inducing patches of functions that depend on each other.
@@ -75,12 +77,11 @@ def patch_model(fitted: TableModel) -> PatchModel | None:
     posterior: Any = fitted.posterior
     if not _of_patches(posterior.model):
         return None
-    with jax.enable_x64(True):
-        functions = functions_of_parts(posterior.process, sparse=posterior.model.sparse)
-        part = functions[0][1]
-        if not isinstance(part.whole.parts, Patches) or not isinstance(part.inducing, Points):
-            return None  # the patches are in another term, which has no inducing patches
-        means = [np.asarray(g.moments(jnp.asarray(part.inducing.Z))[0]) for g, _ in functions]
+    functions = functions_of_parts(posterior.process, sparse=posterior.model.sparse)
+    part = functions[0][1]
+    if not isinstance(part.whole.parts, Patches) or not isinstance(part.inducing, Points):
+        return None  # the patches are in another term, which has no inducing patches
+    means = [np.asarray(g.moments(jnp.asarray(part.inducing.Z))[0]) for g, _ in functions]
     weights = None if part.whole.weights is None else np.asarray(part.whole.weights)
     return PatchModel(
         part.whole.parts,
@@ -93,7 +94,7 @@ def patch_model(fitted: TableModel) -> PatchModel | None:
 
 
 def _of_patches(model: AbstractModel) -> bool:
-    """Whether a model has a sum over patches, and points in the space of one part."""
+    """True if a model has a sum over patches, and points in the space of one part."""
     if layers_of(model):
         return False
     functions: Any = first_functions(model)
@@ -212,8 +213,9 @@ def weight_map(found: PatchModel) -> Picture:
     )
 
 
+@in_double
 def likeness_of_places(found: PatchModel) -> Picture:
-    """How alike the function of one patch is at all places and in the middle of the image."""
+    """Map of the correlation of one patch's function with that in the middle of the image."""
     rows, columns = (np.arange(n) * found.parts.stride for n in found.parts.grid)
     places = np.stack(np.meshgrid(rows, columns, indexing="ij"), -1).reshape(-1, 2)
     typical = np.broadcast_to(
@@ -221,9 +223,8 @@ def likeness_of_places(found: PatchModel) -> Picture:
     )
     same = np.concatenate([typical, places], axis=1)
     middle = len(columns) * (len(rows) // 2) + len(columns) // 2
-    with jax.enable_x64(True):
-        cov = np.asarray(found.base.cross(jnp.asarray(same[[middle]]), jnp.asarray(same)))[0]
-        deviations = np.sqrt(np.asarray(found.base.diag(jnp.asarray(same))))
+    cov = np.asarray(found.base.cross(jnp.asarray(same[[middle]]), jnp.asarray(same)))[0]
+    deviations = np.sqrt(np.asarray(found.base.diag(jnp.asarray(same))))
     correlation = cov / (deviations * deviations[middle])
 
     def draw(figure: Figure) -> None:
@@ -296,10 +297,11 @@ def least_expected(
     )
 
 
+@in_double
 def evidence_of(
     fitted: TableModel, X: np.ndarray, found: PatchModel, classes: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """What places contribute to one class rather than to another, (n, rows, columns).
+    """Contributions of places to one class rather than to another, (n, rows, columns).
 
     Args:
         fitted: the model.
@@ -308,8 +310,7 @@ def evidence_of(
         classes: the numbers of both classes for every image, each (n,).
     """
     posterior: Any = fitted.posterior
-    with jax.enable_x64(True):
-        mean = np.asarray(posterior.contributions(X).mean)
+    mean = np.asarray(posterior.contributions(X).mean)
     mean = mean.reshape(*mean.shape[:2], -1)
     first, second = classes
     each = np.arange(len(X))

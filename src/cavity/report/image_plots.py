@@ -13,7 +13,7 @@ else:
 
 
 class Frame(NamedTuple):
-    """Where patches are in an image, all in pixels.
+    """Geometry of patches in an image, all in pixels.
 
     Attributes:
         image: height and width of the image.

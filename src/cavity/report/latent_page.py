@@ -30,7 +30,7 @@ FEW = 10  # entries below which there is no picture of them
 
 
 class ColumnCheck(NamedTuple):
-    """How well the held-out entries of a column are predicted.
+    """Scores of predictions of the held-out entries of a column.
 
     Attributes:
         name: of the column.

@@ -1,4 +1,4 @@
-"""What each layer of a deep model does to the rows of a table."""
+"""Summaries of the layers of a deep model at the rows of a table."""
 
 from typing import cast
 
@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from cavity.estimators.layers import layers_of
-from cavity.learning.infer import one_blas_thread
+from cavity.learning.double_precision import in_double
 from cavity.models.deep.posterior import DeepPosterior
 from cavity.models.deep.summary import LayerSummary, summarise
 from cavity.models.posterior import AbstractPosterior
@@ -15,9 +15,9 @@ from cavity.models.posterior import AbstractPosterior
 MOST_ROWS = 1_000
 
 
+@in_double
 def layer_summaries(posterior: AbstractPosterior, X: np.ndarray) -> list[LayerSummary]:
-    """What every layer of a deep model does to the rows of X; nothing of another model."""
+    """Summaries of the layers of a deep model at the rows of X; none for another model."""
     if not layers_of(posterior.model) or len(X) < 2:
         return []
-    with jax.enable_x64(True), one_blas_thread():
-        return summarise(cast(DeepPosterior, posterior), jax.numpy.asarray(X[:MOST_ROWS]))
+    return summarise(cast(DeepPosterior, posterior), jax.numpy.asarray(X[:MOST_ROWS]))

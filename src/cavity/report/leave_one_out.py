@@ -1,18 +1,18 @@
-"""What the rows of a table say of each other, at the parameters that a fit learned."""
+"""Leave-one-out predictions of the rows of a table, at the parameters that a fit learned."""
 
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from cavity.estimators.layers import last_functions, layers_of, weight_priors
 from cavity.estimators.registry import Method, build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
+from cavity.learning.double_precision import in_double
 from cavity.learning.infer import NumericalError
-from cavity.learning.methods import PowerEP
-from cavity.learning.result import Inference
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.numerics.text import plural
 from cavity.tables.schema import Encoded
@@ -27,7 +27,7 @@ LOWEST = 5
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SingleRows:
-    """What inference on a table says of its rows one by one.
+    """Leave-one-out densities and site precisions of the rows of a table.
 
     Attributes:
         densities: log density of each target given the other rows, (N, P).
@@ -72,6 +72,7 @@ def _method(fitted: TableModel) -> Method:
     return build_method(fitted.record["method"])
 
 
+@in_double
 def single_rows(
     fitted: TableModel, table: Encoded, inference: Inference | str | None = None
 ) -> SingleRows | str:
@@ -89,8 +90,7 @@ def single_rows(
         densities = left_out_densities(result, fitted.output_scale)
         precisions = None
         if capability(fitted.posterior.model.likelihood, HasHeavyTails) is not None:
-            with jax.enable_x64(True):
-                precisions = relative(result.site_precisions().reshape(densities.shape))
+            precisions = relative(result.site_precisions().reshape(densities.shape))
     except NumericalError as error:
         return f"There are no leave-one-out densities: inference on this table failed, {error}."
     caution = "" if result.converged else f"Inference did not converge: {result.message}."
@@ -174,7 +174,7 @@ def left_out_rows(
     noun: str = "density",
     caution: str = "",
 ) -> LeftOutRows:
-    """What is shown of one target.
+    """Leave-one-out section of one target.
 
     Args:
         densities: log densities given the others, (N,), NaN where there is none.

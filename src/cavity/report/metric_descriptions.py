@@ -1,4 +1,4 @@
-"""What each metric means, in a line for the report."""
+"""Descriptions of metrics, in a line each for the report."""
 
 REGRESSION = {
     "rmse": "root mean squared error of the predictive means; in units of the target",

@@ -61,7 +61,7 @@ def outliers(
     *,
     precisions: np.ndarray | None = None,
 ) -> Outliers | None:
-    """What a robust likelihood makes of each row; None for any other likelihood.
+    """Weights of rows under a robust likelihood; None for any other likelihood.
 
     Shown are rows that the predictions did not expect, and rows whose sites have little say. A
     Student-t density is no longer log-concave where a row is further from the function than the
@@ -119,7 +119,7 @@ def outliers(
 
 
 def _tally(tail: np.ndarray, precisions: np.ndarray | None, *, shown: int, strange: int) -> str:
-    """How many rows are strange, and how many chance brings about."""
+    """Number of rows with unlikely tail probabilities, and the number expected by chance."""
     count, beyond = len(tail), int(np.sum(tail < STRANGE))
     expected = f"with {plural(count, 'row')} chance alone brings about {STRANGE * count:.2g}"
     text = f"{_have(beyond)} a tail probability below {STRANGE:g}; {expected}."

@@ -13,7 +13,7 @@ from cavity.estimators.predictions import Predictions, binary_probabilities
 from cavity.inducing.base import Points
 from cavity.kernels.sum_over import plain_columns
 from cavity.learning.metrics.regression import average_metrics
-from cavity.learning.result import Inference
+from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.report import class_figures, figures
 from cavity.report.class_figures import ClassOutcome
@@ -46,7 +46,7 @@ FEW_ROWS = 10  # below, histograms and coverage say nothing
 
 
 class Section(NamedTuple):
-    """What the page says of one target."""
+    """Section on one target."""
 
     target: str
     metrics: dict[str, float]
@@ -144,7 +144,7 @@ class Page:
         )
 
     def shown(self, target: str) -> tuple[str, Shown]:
-        """What curves of a target show: the name of their axis, and more in words."""
+        """Name of the axis of a target's curves, and descriptions of them."""
         classes = self.fitted.classes
         if not classes:
             return target, Shown(f"Predictions of {target}")
@@ -224,30 +224,30 @@ class Page:
 
     @functools.cached_property
     def single_rows(self) -> SingleRows | str:
-        """What the rows say of each other, or why that is not shown."""
+        """Leave-one-out results, or the reason why they are not shown."""
         return single_rows(self.fitted, self.encoded, self.inference)
 
     @functools.cached_property
     def examined(self) -> Examined | None:
-        """What is said of the approximation; None without targets, and where nothing can be."""
+        """Section on approximation quality; None without targets, or where it does not apply."""
         if self.encoded.y is None:
             return None
         return examined(self.fitted, self.encoded, self.inference)
 
     @functools.cached_property
     def log_probabilities(self) -> np.ndarray:
-        """Of the classes of the rows, (N, C)."""
+        """Log probabilities of the classes of the rows, (N, C)."""
         return self.fitted.log_probabilities(self.encoded.X)
 
     @functools.cached_property
     def log_densities(self) -> np.ndarray:
-        """Of the targets of a regression under the predictions, (N, P)."""
+        """Log densities of the targets of a regression under the predictions, (N, P)."""
         assert self.encoded.y is not None
         return self.predictions.log_density(self.encoded.y)
 
     @functools.cached_property
     def predictions(self) -> Predictions:
-        """Of the targets of a regression at the rows."""
+        """Predictions of the targets of a regression at the rows."""
         return self.fitted.predictive(self.encoded.X, self.encoded.side)
 
     def metrics(self) -> dict[str, dict[str, float]]:
@@ -261,7 +261,7 @@ class Page:
 
     @functools.cached_property
     def outcomes(self) -> list[Outcome]:
-        """What came of each target of a regression."""
+        """Outputs and predictions of each target of a regression."""
         y, out, rows = self.encoded.y, self.predictions, self.encoded.numbers
         assert y is not None
         several = range(len(self.fitted.targets))
@@ -304,7 +304,7 @@ class Page:
         return [figures.relevance(found, features)], []
 
     def curves(self) -> tuple[list[list[Picture]], list[str]]:
-        """For each target the fit, or slices along inputs; and why there are none."""
+        """Pictures of the fit to each target, or of slices along inputs; and reasons for none."""
         schema, targets = self.fitted.schema, self.fitted.targets
         if plain_columns(self.fitted.posterior.model) is not None:
             return [[] for _ in targets], [PIXELS]

@@ -1,4 +1,4 @@
-"""What the parameters of a model say about the columns of a table."""
+"""Parameters of a model, with the columns of a table that they belong to."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -111,7 +111,7 @@ MEASURES = {
 
 
 class Relevance(NamedTuple):
-    """How much the inputs matter to one part of a kernel, or to the units of a network.
+    """Relevance of the inputs to one part of a kernel, or to the units of a network.
 
     Attributes:
         part: the part's name.
@@ -236,7 +236,7 @@ def parameter_rows(
 
 
 def _of_kernel(model: AbstractGP, features: Sequence[str]) -> dict[str, tuple[Any, Units]]:
-    """What the entries of each parameter of a kernel belong to, and its units."""
+    """Owners of the entries of each parameter of a kernel, and its units."""
     known = {}
     latents = model.likelihood.latent_functions
     for part in kernel_parts(model.kernel, range(len(features)), latents):
@@ -300,7 +300,7 @@ def _owners(model: Any) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _axes(array: np.ndarray, along: Mapping[int, Sequence[str]]) -> list[list[str]]:
-    """What the entries along each axis of a parameter belong to."""
+    """Owners of the entries along each axis of a parameter."""
     axes = []
     for i, size in enumerate(array.shape):
         names = list(along.get(i, ()))

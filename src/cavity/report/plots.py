@@ -317,7 +317,7 @@ def draw_data(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def draw_inducing(axes: Axes, x: np.ndarray) -> None:
-    """Where the inducing points of one input are, as marks along the upper edge."""
+    """Mark the inducing points of one input along the upper edge."""
     axes.plot(
         x,
         np.full(len(x), 0.99),

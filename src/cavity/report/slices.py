@@ -32,7 +32,7 @@ class Slice:
 
 
 def blocks(schema: Schema) -> list[slice]:
-    """Where the features of each input column are among the columns of X."""
+    """Slices of X that hold the features of each input column."""
     found, start = [], 0
     for column in schema.inputs:
         found.append(slice(start, start + column.width))

@@ -25,10 +25,10 @@ SHARE = 1 / 16
 
 
 def rows_at_a_time(path: str | Path, asked: int | None = None) -> int | None:
-    """How many rows of a table to read at a time; None to read all of it.
+    """Number of rows of a table to read at a time; None to read all of it.
 
-    What was asked for, or `ROWS` where the table is large. What is wrong with a file is left to
-    those who read it.
+    The number asked for, or `ROWS` where the table is large. Errors of a file are left to its
+    reader.
     """
     if asked is not None:
         return asked
@@ -38,7 +38,7 @@ def rows_at_a_time(path: str | Path, asked: int | None = None) -> int | None:
 
 
 def cell_bytes(path: Path) -> float:
-    """What the cells of a table take in memory, roughly: a csv its size, others 8 bytes each."""
+    """Memory for the cells of a table, roughly: a csv its size, others 8 bytes each."""
     check_regular(path)
     if ending(path) == ".csv":
         return float(path.stat().st_size)
@@ -162,7 +162,7 @@ def _held_back(parts: Iterator[DataFrame], count: int) -> Iterator[DataFrame]:
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """What the reader complains of, in plain words."""
+    """Raise the reader's errors again in plain words."""
     import polars as pl
 
     try:

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
 from cavity.estimators.coefficients import coefficient_table
 from cavity.estimators.hardly_moved import hardly_moved
-from cavity.learning.infer import one_blas_thread
+from cavity.learning.double_precision import in_double
 from cavity.models.linear.coefficients import coefficients
 from cavity.persistence.errors import DataError
 from cavity.tables.table_model import TableModel
 
 
+@in_double
 def model_coefficients(fitted: TableModel, fdr: float = 0.1) -> dict[str, np.ndarray]:
     """The coefficients of a model, a row for each, in the units of the table.
 
@@ -30,8 +30,7 @@ def model_coefficients(fitted: TableModel, fdr: float = 0.1) -> dict[str, np.nda
         ValueError: for a rate outside (0, 1).
     """
     try:
-        with jax.enable_x64(True), one_blas_thread():
-            found = coefficients(fitted.posterior)
+        found = coefficients(fitted.posterior)
     except TypeError:
         raise DataError(
             "this model has no coefficients, which are those of linear models: fit one with "
@@ -42,10 +41,10 @@ def model_coefficients(fitted: TableModel, fdr: float = 0.1) -> dict[str, np.nda
     return coefficient_table(found, features, fitted.output_scale, outputs, fdr, kind)
 
 
+@in_double
 def says_little(fitted: TableModel) -> str | None:
-    """That the rows hardly tell which columns matter, in words; None where they do."""
-    with jax.enable_x64(True), one_blas_thread():
-        return hardly_moved(fitted.posterior, coefficients(fitted.posterior))
+    """Warning if the rows hardly tell which columns matter; None if they do."""
+    return hardly_moved(fitted.posterior, coefficients(fitted.posterior))
 
 
 def selected_columns(table: Mapping[str, np.ndarray]) -> Any:

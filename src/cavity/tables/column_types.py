@@ -1,4 +1,4 @@
-"""What a column shows of itself, part by part, and what it therefore holds."""
+"""Evidence about the type of a column, part by part, and the type that follows."""
 
 import dataclasses
 import re
@@ -35,7 +35,7 @@ _MEASURED = re.compile(r"[^\d]{0,4}\d[\d.,' ]*[^\d]{0,5}")
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """What was seen of a column.
+    """Evidence about the type of a column.
 
     Attributes:
         name: of the column.
@@ -62,7 +62,7 @@ class Evidence:
     texts: frozenset[str] | None = frozenset()
 
     def __add__(self, other: "Evidence") -> "Evidence":
-        """That of a column of which `other` is the next part."""
+        """Evidence about this column followed by `other`."""
         wrong = self.wrong
         if wrong is None and other.wrong is not None:
             wrong = (other.wrong[0] + self.rows, other.wrong[1])
@@ -89,11 +89,11 @@ class Evidence:
 
     @property
     def may_have_commas(self) -> bool:
-        """Whether the column is other numbers if its points stand between thousands."""
+        """True if other numbers result when points are read as thousands separators."""
         return self.numerals.commas == self.present and self.numerals.two_ways is not None
 
     def notation(self) -> Notation | None:
-        """How cells become numbers that a plain reader takes for none; None where there are none.
+        """Parser for cells that are not plain numbers, or None if the column holds no such cells.
 
         Raises:
             DataError: for dates of several forms, and dates and numbers that can be read in
@@ -105,7 +105,7 @@ class Evidence:
         return dates or self.numerals.numerals(self.name, self.present)
 
     def kind(self) -> cells.Kind:
-        """What the column holds.
+        """Type of the column.
 
         Raises:
             DataError: for empty columns, and text that is nearly all numbers or dates (naming the
@@ -130,7 +130,7 @@ class Evidence:
 
     @property
     def many_texts(self) -> str | None:
-        """How many texts there are, where they are too many to be categories."""
+        """Count of different texts, in words, where they are too many to be categories."""
         rows, count = plural(self.present, "row"), len(self.texts or ())
         if self.texts is None:
             return f"more than {REMEMBERED} different texts in {rows}"
@@ -177,12 +177,12 @@ def _sample(column: Evidence) -> str:
 
 
 def _with_units(column: Evidence) -> bool:
-    """Whether the texts are numbers with something around them."""
+    """True if the texts are numbers with something around them."""
     return bool(column.texts) and all(_MEASURED.fullmatch(text) for text in column.texts or ())
 
 
 def evidence(column: Series) -> Evidence:
-    """What a column, or a part of it, shows.
+    """Evidence about the type of a column, or of a part of it.
 
     Raises:
         DataError: for types that are no single values.

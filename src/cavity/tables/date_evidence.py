@@ -1,4 +1,4 @@
-"""Whether a column holds dates, and how they are written, from what its parts show."""
+"""Evidence about dates in a column and how they are written, part by part."""
 
 import dataclasses
 import functools
@@ -95,7 +95,7 @@ class Span:
 
 @dataclasses.dataclass(frozen=True)
 class DateEvidence:
-    """What was seen of the dates in a column.
+    """Evidence about the dates in a column.
 
     Attributes:
         first: the first cell that is not missing.
@@ -116,7 +116,7 @@ class DateEvidence:
     spans: Mapping[Writing, Span] = dataclasses.field(default_factory=dict)
 
     def followed_by(self, other: "DateEvidence", rows: int) -> "DateEvidence":
-        """That of a column of which `other` comes after so many rows."""
+        """Evidence about this column followed by `other` after so many rows."""
         first = other.first and other.first.further_down(rows)
         later = {writing: span.further_down(rows) for writing, span in other.spans.items()}
         spans: dict[Writing, Span] = {}
@@ -142,7 +142,7 @@ class DateEvidence:
         )
 
     def dates(self, name: str) -> Dates | None:
-        """How the dates of a column become numbers; None if it holds no dates.
+        """Parser for the dates of a column; None if it holds no dates.
 
         Raises:
             DataError: for dates of several forms, and dates that can be read in several ways.
@@ -169,7 +169,7 @@ class DateEvidence:
 
     @property
     def _are_seasons(self) -> bool:
-        """Whether every cell may be a season, which of some cells is a month too."""
+        """True if every cell may be a season, which of some cells is a month too."""
         return self.seasons == self.present - self.words
 
     def _refuse_forms(self, name: str) -> None:
@@ -207,7 +207,7 @@ class DateEvidence:
 
 
 def _broken_rule(text: str) -> str:
-    """Why a text cannot be read that looks like a date or a time."""
+    """Reason why a text that looks like a date or a time cannot be read."""
     clock = _HOUR_AND_MINUTES.search(text)
     hour, *smaller = (int(digits or 0) for digits in clock.groups()) if clock else (0, 0)
     if hour > 23 or max(smaller) > 59:
@@ -221,7 +221,7 @@ def _broken_rule(text: str) -> str:
 
 
 def _difference(writing: Writing, text: str) -> str:
-    """In which way a cell is not written as others are, where it is not its order."""
+    """Difference between a cell and the notation of the others, beside the order of its parts."""
     same_order = [w for w in writings(text) if w.order == writing.order]
     if not same_order:
         return ""
@@ -239,14 +239,14 @@ def _day(cell: Cell, writing: Writing) -> str:
 
 
 def looks_like_date(text: str) -> bool:
-    """Whether a text is a date or a time by its form."""
+    """True if a text has the form of a date or a time."""
     import polars as pl
 
     return bool(_alike(pl.Series([text]))[0])
 
 
 def writings(text: str) -> list[Writing]:
-    """How a text may be written that is a date."""
+    """Notations in which a text is a date."""
     import polars as pl
 
     return [*date_evidence(pl.Series([text])).spans]
@@ -258,7 +258,7 @@ def _alike(cell: Series) -> Series:
 
 
 def _seasons(cell: Series) -> Series:
-    """Whether cells are years with the last digits of the next year after them."""
+    """True for cells that are years with the last digits of the next year after them."""
     import polars as pl
 
     years = pl.col("cell").str.extract_groups(_SEASON).struct
@@ -268,7 +268,7 @@ def _seasons(cell: Series) -> Series:
 
 
 def date_evidence(cell: Series) -> DateEvidence:
-    """What cells of text show of dates.
+    """Evidence about dates in cells of text.
 
     Args:
         cell: the cells as `cells.text` gives them.
@@ -291,7 +291,7 @@ def date_evidence(cell: Series) -> DateEvidence:
 
 
 def dateless_evidence(cell: Series) -> DateEvidence:
-    """What cells of text show of dates that are all numbers.
+    """Evidence about dates in cells of text that are all numbers.
 
     Args:
         cell: the cells as `cells.text` gives them.
@@ -348,7 +348,7 @@ def _span(cell: Series, ticks: np.ndarray, rows: np.ndarray, present: np.ndarray
 
 
 def typed_evidence(column: Series) -> DateEvidence:
-    """What a column shows that a file declares as dates or times."""
+    """Evidence about a column that a file declares as dates or times."""
     ticks = typed_instants(column)
     rows = np.flatnonzero(ticks.is_not_null().to_numpy())
     if not len(rows):

@@ -74,7 +74,7 @@ _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # of the years
 
 @dataclasses.dataclass(frozen=True)
 class Writing:
-    """How the cells of a column of dates are written.
+    """Notation of the cells of a column of dates.
 
     Attributes:
         order: year, month and day, by Python's codes; empty for a time of day alone.
@@ -118,7 +118,7 @@ class Dates:
 
     @property
     def noun(self) -> str:
-        """What the column holds."""
+        """Noun for the column's values in messages."""
         if self.writing.order == NO_DATE:
             return "time of day"
         return "date" if self.whole_days else "date and time"
@@ -222,7 +222,7 @@ def without_no_dates(cell: Series) -> Series:
 
 
 def look_like_days(values: np.ndarray) -> bool:
-    """Whether all numbers are days of the last centuries without marks, such as 20201231."""
+    """True if all numbers are days of the last centuries without marks, such as 20201231."""
     import polars as pl
 
     if not np.all((values > 17_000_101) & (values < 22_000_101) & (values % 1 == 0)):
@@ -247,7 +247,7 @@ def refuse_durations(column: Series) -> None:
 
 
 def written_as(column: Series) -> Writing:
-    """How dates that a file declares as such would be written."""
+    """Notation for dates that a file declares as such."""
     import polars as pl
 
     if isinstance(column.dtype, pl.Datetime):

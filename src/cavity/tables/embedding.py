@@ -38,7 +38,7 @@ else:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TableEmbedding:
-    """What the command line's model files hold of an embedding.
+    """Contents of the command line's model files of an embedding.
 
     Attributes:
         posterior: of the standardised columns that vary, its arrays numpy float64.

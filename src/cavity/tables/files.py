@@ -147,7 +147,7 @@ def _any_length() -> Iterator[None]:
 
 @_any_length()
 def why_no_csv(file: io.BufferedReader | io.BytesIO, error: Exception) -> str:
-    """What is wrong with a csv file, more plainly than its parser says it."""
+    """Reason why a csv file cannot be read, more plainly than its parser says it."""
     position = 0
     for line in file:
         try:
@@ -277,7 +277,7 @@ class _ParquetParts:
 
 @contextlib.contextmanager
 def _unwritten() -> Iterator[None]:
-    """What the writer of parquet files complains of, as the system would say it."""
+    """Raise errors of the parquet writer again as the system's."""
     import polars as pl
 
     try:

@@ -1,4 +1,4 @@
-"""What model files of the command line say of a fit, and what they must say."""
+"""Records of fits in model files of the command line, and their checks."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from cavity.estimators.registry import CLASSIFICATION
+from cavity.learning.double_precision import in_double
 from cavity.likelihoods.capabilities import number_of_classes
 from cavity.numerics.linalg import MOST_JITTER
 from cavity.numerics.tree import named
@@ -26,7 +27,7 @@ Measure = float | None
 
 
 class Ended(TypedDict):
-    """How any fit ended."""
+    """Result of any fit."""
 
     likelihood: str
     kernel: str
@@ -76,7 +77,7 @@ class Summary(TypedDict):
 
 
 class Draws(TypedDict):
-    """What is remembered of draws."""
+    """Record of draws."""
 
     parameters: list[Summary]
     rhat: Measure
@@ -84,21 +85,21 @@ class Draws(TypedDict):
 
 
 class Sites(TypedDict):
-    """How sites ended."""
+    """Record of sites."""
 
-    converged: NotRequired[bool]
+    converged: bool
 
 
 class TableFit(Ended):
-    """Of a model of targets."""
+    """Record of the fit of a model of targets."""
 
     task: Literal["regression", "classification"]
     method: str
     power: Share
-    power_table: NotRequired[list[Trial] | None]
-    verdict: NotRequired[str | None]
+    power_table: list[Trial] | None
+    verdict: str | None
     n_inducing: int | None
-    inducing_kind: NotRequired[str | None]
+    inducing_kind: str | None
     inputs: list[str]
     targets: list[str]
     classes: list[str] | None
@@ -120,7 +121,7 @@ class TableFit(Ended):
 
 
 class Counts(TypedDict):
-    """What was counted of columns; see `cavity.learning.data.scales.Tally`."""
+    """Counts and moments of columns; see `cavity.learning.data.scales.Tally`."""
 
     count: list[NotNegative]
     mean: list[float]
@@ -129,7 +130,7 @@ class Counts(TypedDict):
 
 
 class MapFit(Ended):
-    """Of an embedding."""
+    """Record of the fit of an embedding."""
 
     power: Share
     components: int
@@ -142,7 +143,7 @@ class MapFit(Ended):
 
 
 class Simulated(TypedDict):
-    """How the last rows of a series were told by the others; see `FreeSimulation`."""
+    """Record of forecasts of the last rows of a series; see `FreeSimulation`."""
 
     rows: int
     lags: int
@@ -155,7 +156,7 @@ class Simulated(TypedDict):
 
 
 class SeriesFit(Ended):
-    """Of a model of time series."""
+    """Record of the fit of a model of time series."""
 
     power: Share
     states: int
@@ -163,11 +164,11 @@ class SeriesFit(Ended):
     controls: list[str]
     n_inducing: int
     missing: Large
-    method: NotRequired[str]
-    series: NotRequired[str | None]
-    series_labels: NotRequired[list[str] | None]
-    growth: NotRequired[NotNegative]
-    free_simulation: NotRequired[Simulated | None]
+    method: str
+    series: str | None
+    series_labels: list[str] | None
+    growth: NotNegative
+    free_simulation: Simulated | None
 
 
 class Memory(TypedDict):
@@ -176,6 +177,7 @@ class Memory(TypedDict):
     X: list[list[float]]
     y: list[list[float]]
     side: dict[str, list[float]]
+    count: NotNegative
     messages: list[dict[str, Any]]
 
 
@@ -192,7 +194,7 @@ def numbers(value: Any, name: str, count: int, *, least: float = -np.inf) -> np.
 
 
 def task_of(about: Mapping[str, Any]) -> object:
-    """What the model of a file is for, as far as it says so."""
+    """Task of the model in a file, as far as it is given."""
     record = about.get("record")
     return record.get("task") if isinstance(record, Mapping) else None
 
@@ -218,10 +220,11 @@ def described_by(path: str | Path, about: Mapping[str, Any]) -> Iterator[None]:
 
 
 def predicted(posterior: Any, X: Any, rows: Mapping[str, Any]) -> Any:
-    """What most models do."""
+    """Predict rows by the posterior's own `predict`, as most models do."""
     return posterior.predict(X, rows=rows)
 
 
+@in_double
 def check_posterior(
     posterior: Any,
     kind: type,
@@ -248,8 +251,7 @@ def check_posterior(
     X = jax.ShapeDtypeStruct((TRIED, inputs), np.float64)
     rows: dict[str, Any] = dict.fromkeys(getattr(posterior, "side", ()), np.ones(TRIED))
     try:
-        with jax.enable_x64(True):
-            eqx.filter_eval_shape(lambda model, at: tried(model, at, rows), posterior, X)
+        eqx.filter_eval_shape(lambda model, at: tried(model, at, rows), posterior, X)
     except Exception as error:  # whatever arrays and settings that do not fit lead to
         said = (str(error).splitlines() or ["no reason given"])[0]
         raise WrongValue(f"its parts do not go together ({said[:100]})") from None
@@ -331,6 +333,6 @@ def _check_views(posterior: Any) -> None:
 
 
 def _shapes(tree: Any) -> tuple[Any, ...]:
-    """What a tree is made of."""
+    """Shapes and structure of a tree."""
     leaves, structure = jax.tree.flatten(tree)
     return (*map(np.shape, leaves), structure)

@@ -94,13 +94,13 @@ def _labels(table: DataFrame, name: str) -> list[str]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TableForecaster:
-    """What the command line's model files hold of a state-space model.
+    """Contents of the command line's model files of a state-space model.
 
     Attributes:
         time_map: from future controls to future outputs.
         schema: which columns of a table the model reads: controls as its inputs, and targets.
         record: how it was fitted, by the names of `cavity fit --json`; all JSON values.
-        marks: of the rows of the fit, by which they are known again; none in older files.
+        marks: of the rows of the fit, by which they are known again.
     """
 
     time_map: TimeMap
@@ -116,7 +116,7 @@ class TableForecaster:
     @property
     def series(self) -> SeriesColumn | None:
         """The column that tells series apart; None where the table was of one."""
-        column = self.record.get("series")
+        column = self.record["series"]
         return (
             None if column is None else SeriesColumn(column, tuple(self.record["series_labels"]))
         )
@@ -176,20 +176,20 @@ class TableForecaster:
             )
             check_posterior(posterior, StateSpacePosterior, len(schema.inputs), _tried)
             states = cast(StateSpacePosterior, posterior)
-            several = record.get("series") is not None
+            several = record["series"] is not None
             seed = typed(about["seed"], Large, "seed")
-            wide = about.get("widening")
+            wide = about["widening"]
             if wide is not None:
                 varying = int(np.sum(outputs.varying))
                 wide = tuple(numbers(wide, "widening", varying, least=1.0).tolist())
             maps = TimeMap(states, outputs, controls, seed=seed, several=several, widening=wide)
-            known = np.array(typed(about.get("marks", []), list[float], "marks"), float)
+            known = np.array(typed(about["marks"], list[float], "marks"), float)
             record = record | {"parameters": parameters(states.model, np.ones(1))}
         return TableForecaster(maps, schema, record, known)
 
 
 def _tried(posterior: StateSpacePosterior, X: Array, _: object) -> Any:
-    """What goes into a forecast: the next states, and the outputs of all."""
+    """Values that forecasts depend on: the next states, and the outputs of all."""
     chain, controls = posterior.chain, jnp.zeros((len(posterior.chain.mean), X.shape[1]))
     belief = StateBelief(chain.mean, chain.cov)
     return (
@@ -201,7 +201,7 @@ def _tried(posterior: StateSpacePosterior, X: Array, _: object) -> Any:
 
 
 def _standardised(about: Mapping[str, Any], name: str, count: int) -> Standardised:
-    """How the outputs or the controls are standardised."""
+    """Standardisation of the outputs or the controls."""
     mean = numbers(about[f"{name}_mean"], f"{name}_mean", count)
     return Standardised(mean, numbers(about[f"{name}_scale"], f"{name}_scale", count, least=0.0))
 

@@ -68,7 +68,7 @@ def known_rows(table: np.ndarray, fitted: np.ndarray) -> Known:
 
 
 def _by_chance(fitted: np.ndarray, count: int) -> float:
-    """So many new rows may be like some of the fit, which are as often like each other."""
+    """Number of new rows that may equal rows of the fit by chance."""
     _, times = np.unique(fitted, return_counts=True)
     share = float(np.sum(times[times > 1]) / len(fitted))
     return count * share + DEVIATIONS * float(np.sqrt(count * share * (1.0 - share)))

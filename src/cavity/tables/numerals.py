@@ -36,7 +36,7 @@ def _pattern(decimal: Decimal) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Numerals:
-    """How the numbers of a column are written where a plain reader does not understand them.
+    """Notation of a column's numbers that are not plain.
 
     Attributes:
         decimal: the decimal mark. Groups of three digits may be set apart by the other mark, by
@@ -84,7 +84,7 @@ def read_numerals(cell: Series, decimal: Decimal) -> Series:
 
 @dataclasses.dataclass(frozen=True)
 class NumeralEvidence:
-    """What was seen of the numbers in a column of text.
+    """Evidence about the numbers in a column of text.
 
     Attributes:
         points: cells that are numbers with decimal points.
@@ -98,14 +98,14 @@ class NumeralEvidence:
     two_ways: Cell | None = None
 
     def followed_by(self, other: "NumeralEvidence", rows: int) -> "NumeralEvidence":
-        """That of a column of which `other` comes after so many rows."""
+        """Evidence about this column followed by `other` after so many rows."""
         later = other.two_ways and other.two_ways.further_down(rows)
         return NumeralEvidence(
             self.points + other.points, self.commas + other.commas, self.two_ways or later
         )
 
     def numerals(self, name: str, present: int) -> Numerals | None:
-        """How the numbers of a column that are not plain are written; None if it holds others.
+        """Notation of the numbers of a column that are not plain; None if it holds others.
 
         Args:
             name: of the column.
@@ -140,7 +140,7 @@ def _number(text: str, decimal: Decimal) -> str:
 
 
 def numeral_evidence(cell: Series, plain: Series) -> NumeralEvidence:
-    """What cells of text show of numbers.
+    """Evidence about numbers in cells of text.
 
     Args:
         cell: the cells as `cells.text` gives them.

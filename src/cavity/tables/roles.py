@@ -1,4 +1,4 @@
-"""What the columns of a table are to a model, decided from what they hold."""
+"""Roles of the columns of a table in a model, decided from their contents."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence

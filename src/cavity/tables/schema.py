@@ -1,4 +1,4 @@
-"""What the columns of a table are to a model, and the numbers it takes from them.
+"""Roles of the columns of a table in a model, and the numbers that it takes from them.
 
 Columns are matched by name; their order, and columns a model does not know, make no difference.
 Rows are counted from 1 in every message, without the header.
@@ -46,7 +46,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Schema:
-    """Which columns a model reads, and how they become numbers.
+    """Columns that a model reads, and their conversion to numbers.
 
     Inputs in the order of the fitted table: a numeric column is one feature, a boolean one is 0
     or 1, a categorical one is a 0/1 feature per category. A target with classes is the position
@@ -112,7 +112,7 @@ class Schema:
             WrongValue: if it is something else.
         """
         record = typed(record, dict[str, Any], "schema")
-        notations = typed(record.get("notations", {}), dict[str, dict[str, Any]], "notations")
+        notations = typed(record["notations"], dict[str, dict[str, Any]], "notations")
         found = {name: notation_from(r) for name, r in notations.items()}
         return typed({**record, "notations": found}, Schema, "schema")
 
@@ -170,12 +170,12 @@ class Encoded:
 
     @property
     def numbers(self) -> np.ndarray:
-        """Of the rows in the table, from 1 on."""
+        """Numbers of the rows in the table, from 1 on."""
         return self.first + np.flatnonzero(self.kept) + 1
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a user should hear about, in words."""
+        """Warnings for the user."""
         return self.noticed.warnings
 
     def table_row(self, i: int) -> int:
@@ -300,7 +300,7 @@ def _encode_positive(table: DataFrame, name: str) -> np.ndarray:
 def _complete_rows(
     names: Sequence[str], blocks: Sequence[np.ndarray], *, drop_missing: bool, part: bool
 ) -> np.ndarray:
-    """Which rows have every cell; an error naming the first missing cell unless they may go."""
+    """True for rows that have every cell; raises an error at a missing cell unless rows may go."""
     missing = np.column_stack([np.isnan(block).any(axis=1) for block in blocks])
     incomplete = np.asarray(missing.any(axis=1))
     if incomplete.any() and not drop_missing:

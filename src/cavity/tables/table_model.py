@@ -16,7 +16,8 @@ from cavity.estimators.predictions import (
     predict_outputs,
 )
 from cavity.learning.data.scales import Tallies
-from cavity.learning.infer import NumericalError, one_blas_thread
+from cavity.learning.double_precision import in_double
+from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.chains import Chains, summarised
 from cavity.learning.metrics.classification import classification_metrics
 from cavity.learning.metrics.regression import LEVELS, Scores, average_metrics, regression_metrics
@@ -56,7 +57,7 @@ SMALLEST = float(np.finfo(float).tiny)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TableModel:
-    """What the command line's model files hold.
+    """Contents of the command line's model files.
 
     Attributes:
         posterior: the posterior process of the outputs divided by `output_scale`, its arrays
@@ -91,18 +92,19 @@ class TableModel:
 
     @property
     def normal(self) -> bool:
-        """Whether predictive distributions are normal."""
+        """True if predictive distributions are normal."""
         return capability(self.posterior.model.likelihood, GaussianInLatent) is not None
 
     @property
     def powered(self) -> bool:
-        """Whether the power had any effect on the fit."""
+        """True if the power had any effect on the fit."""
         sparse = self.record["n_inducing"] is not None
         if self.record["likelihood"] == "gaussian":
             return sparse
         by = self.record["method"]
         return by in ("power_ep", "tied") or (sparse and by in ("laplace", "local_bound"))
 
+    @in_double
     def predictive(
         self, X: np.ndarray, side: Mapping[str, np.ndarray] | None = None
     ) -> Predictions:
@@ -123,9 +125,8 @@ class TableModel:
         return out
 
     def _known(self, X: np.ndarray) -> np.ndarray:
-        """Whether the variance of the function is finite, (n, P)."""
-        with jax.enable_x64(True), one_blas_thread():
-            var = np.asarray(function_of(self.posterior).marginals(np.asarray(X, float)).var)
+        """True where the variance of the function is finite, (n, P)."""
+        var = np.asarray(function_of(self.posterior).marginals(np.asarray(X, float)).var)
         return np.isfinite(var).reshape(len(X), -1)
 
     def log_probabilities(self, X: np.ndarray) -> np.ndarray:
@@ -142,7 +143,7 @@ class TableModel:
         return found
 
     def metrics(self, table: Encoded | Iterable[Encoded]) -> dict[str, Any]:
-        """How well the rows of a table are predicted, by the names of `cavity evaluate --json`.
+        """Scores of the predictions of a table, by the names of `cavity evaluate --json`.
 
         With several targets these are means over them, and `per_target` has those of each. Of a
         table in parts some numbers per row and target are kept, and no part.
@@ -265,7 +266,7 @@ class TableModel:
 
 
 def diagnostics(chains: Chains, model: AbstractModel, output_scale: np.ndarray) -> dict[str, Any]:
-    """What is remembered of draws: how many, and how far they can be trusted, as JSON values.
+    """Diagnostics of draws: how many, and how far they can be trusted, as JSON values.
 
     Args:
         chains: draws of the model's parameters.
@@ -289,6 +290,7 @@ def diagnostics(chains: Chains, model: AbstractModel, output_scale: np.ndarray) 
     }
 
 
+@in_double
 def check_targets(likelihood: AbstractLikelihood, targets: Sequence[str], table: Encoded) -> None:
     """Refuses targets that a likelihood does not take.
 
@@ -296,8 +298,7 @@ def check_targets(likelihood: AbstractLikelihood, targets: Sequence[str], table:
         DataError: naming column and row of the first one.
     """
     assert table.y is not None
-    with jax.enable_x64(True):
-        bad = np.argwhere(~np.asarray(likelihood.accepts(jax.numpy.asarray(table.y))))
+    bad = np.argwhere(~np.asarray(likelihood.accepts(jax.numpy.asarray(table.y))))
     if len(bad):
         i, p = map(int, bad[0])
         raise DataError(

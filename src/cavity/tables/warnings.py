@@ -1,4 +1,4 @@
-"""What a user should hear about a table, whole or read in parts."""
+"""Warnings about a table, whole or read in parts."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ NAMED = 5
 
 @dataclasses.dataclass(frozen=True)
 class EncodingWarnings:
-    """What a user should hear about a table; that of its parts adds up.
+    """Warnings about a table; those of its parts add up.
 
     Attributes:
         rows: of the table.
@@ -35,7 +35,7 @@ class EncodingWarnings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """It in words, but for the incomplete rows."""
+        """Warnings in words, without that about incomplete rows."""
         return tuple(self._unseen(name, *found) for name, found in self.unseen.items())
 
     def _unseen(self, name: str, count: int, new: frozenset[str]) -> str:

@@ -195,10 +195,10 @@ class AbstractScaleMixture(AbstractWeightPrior):
 def aligned(scales: tuple[Array, Array], mean: Float[Array, "..."]) -> tuple[Array, Array]:
     """Scales of a mixture with their own axis before those of the means."""
 
-    def before(x: Array) -> Array:
+    def with_leading_axis(x: Array) -> Array:
         return x.reshape(x.shape[0], *[1] * (mean.ndim + 1 - x.ndim), *x.shape[1:])
 
-    return before(scales[0]), before(scales[1])
+    return with_leading_axis(scales[0]), with_leading_axis(scales[1])
 
 
 def mixture_tilted(

@@ -94,7 +94,7 @@ def log_partition(cavities: Cavities) -> Float[Array, "B P"]:
 
 
 def block_match(prior: AbstractScaleMixture, cavities: Cavities) -> BlockMatch:
-    r"""What the moments of prior times cavity add to the cavity of each block.
+    r"""Increments of each block's cavity that give the moments of prior times cavity.
 
     In the axes of $\mathbf A$, with eigenvalues $a_i$, the product is a mixture of independent
     Gaussians with precisions $a_i + t_k$, $t_k = 1 / s_k$. Beside the widest of them, $t_r$, the

@@ -70,12 +70,12 @@ class IntegratedPrior(AbstractWeightPrior):
         if self.prior.inclusion(mean, var) is None:
             return None
 
-        def of(prior: AbstractWeightPrior) -> Array:
+        def prior_inclusion(prior: AbstractWeightPrior) -> Array:
             found = prior.inclusion(mean, var)
             assert found is not None
             return found
 
-        return self._averaged(of, mean, var)
+        return self._averaged(prior_inclusion, mean, var)
 
     def _averaged(
         self, value: Callable[[AbstractWeightPrior], Array], mean: Array, var: Array
@@ -83,9 +83,9 @@ class IntegratedPrior(AbstractWeightPrior):
         """The mean of a function of the prior over the parameters given the weight's cavity."""
         nodes = self.nodes
 
-        def of_node(z: Array) -> tuple[Array, Array]:
+        def node_value(z: Array) -> tuple[Array, Array]:
             prior = self.given(z)
             return prior.log_power_mean(mean, var, 1.0), value(prior)
 
-        log_mean, values = jax.lax.map(of_node, nodes.nodes)
+        log_mean, values = jax.lax.map(node_value, nodes.nodes)
         return jnp.sum(nodes.posterior_share(log_mean) * values, axis=0)

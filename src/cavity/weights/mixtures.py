@@ -51,13 +51,13 @@ class Horseshoe(AbstractScaleMixture):
         s = jnp.asarray(self.scale**2)[None]
         shape = (-1, *[1] * (s.ndim - 1))
         s = s * jnp.asarray(np.exp(_NODES), s.dtype).reshape(shape)
-        return jnp.asarray(_LOG_SHARE, s.dtype).reshape(shape), self._in_slab(s)
+        return jnp.asarray(_LOG_SHARE, s.dtype).reshape(shape), self._regularised(s)
 
     def variance_given_scale(self, local: Array) -> tuple[Array, Array]:
         log_density = -jnp.logaddexp(0.5 * local, -0.5 * local) - jnp.log(jnp.pi)
-        return self._in_slab(self.scale**2 * jnp.exp(local)), log_density
+        return self._regularised(self.scale**2 * jnp.exp(local)), log_density
 
-    def _in_slab(self, s: Array) -> Array:
+    def _regularised(self, s: Array) -> Array:
         return s if self.slab is None else s / (1.0 + s / jnp.asarray(self.slab) ** 2)
 
 
@@ -67,7 +67,7 @@ class HasPointSpike(Protocol):
 
     @property
     def point_spikes(self) -> np.ndarray:
-        """Whether spikes are points at zero, one truth value or one for each weight or group."""
+        """True where spikes are points at zero: one value, or one for each weight or group."""
         ...
 
     def for_weights(self, groups: Any, count: int) -> Any:
@@ -107,7 +107,7 @@ class SpikeSlab(AbstractScaleMixture):
 
     @property
     def point_spikes(self) -> np.ndarray:
-        """Whether spikes are points at zero, one truth value or one for each weight or group."""
+        """True where spikes are points at zero: one value, or one for each weight or group."""
         return np.asarray(np.equal(self.spike, 0.0))
 
     def scales(self) -> tuple[Array, Array]:

@@ -32,7 +32,7 @@ from cavity.likelihoods.capabilities import (
 
 
 class AbstractApproximation(eqx.Module):
-    """What stands in the place of the likelihood terms.
+    """A replacement for likelihood terms, and the distribution under which it is evaluated.
 
     To implement:
         `evaluation_point`, `convex`, `term(likelihood, exact)` and `couples(likelihood)`.
@@ -58,7 +58,7 @@ class AbstractApproximation(eqx.Module):
 
     @abc.abstractmethod
     def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
-        """What stands in the place of the likelihood.
+        """Local term that replaces the likelihood.
 
         Args:
             likelihood: the likelihood.
@@ -72,7 +72,7 @@ class AbstractApproximation(eqx.Module):
 
     @abc.abstractmethod
     def couples(self, likelihood: AbstractLikelihood) -> bool:
-        """Whether the posterior keeps several latent functions of a row dependent."""
+        """True if the posterior keeps several latent functions of a row dependent."""
 
 
 class PowerMeans(AbstractApproximation):

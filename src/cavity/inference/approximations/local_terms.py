@@ -38,7 +38,7 @@ NARROW = 1e-4
 
 
 class EvaluationPoint(enum.Enum):
-    """What a term sees of the belief about its latent value."""
+    """Distribution of the latent value under which a term is evaluated."""
 
     CAVITY = "the belief without the power of its own site"
     POSTERIOR = "the belief"
@@ -62,11 +62,11 @@ class AbstractLocalTerm(eqx.Module):
 
     @abc.abstractmethod
     def stationary(self, power: Power) -> bool:
-        """Whether the energy is stationary in sites and marginals at a fixed point."""
+        """True if the energy is stationary in sites and marginals at a fixed point."""
 
     @abc.abstractmethod
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
-        """What the term adds to the log evidence, per row and output (blocks: per block)."""
+        """Contribution to the log evidence, per row and output (blocks: per block)."""
 
     @abc.abstractmethod
     def derivatives(

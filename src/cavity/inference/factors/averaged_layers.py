@@ -37,12 +37,12 @@ from cavity.inference.factors.layered import (
 from cavity.inference.factors.tied import TiedSite
 from cavity.inference.factors.uncertain import Regression
 from cavity.inference.graph.base import AbstractVariable, Messages
-from cavity.inference.graph.views import InducingView
 from cavity.inference.variables.inducing import (
     DirectMessages,
     InducingBelief,
     WhitenedInducing,
 )
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.inference.variables.layered import LayeredBelief, LayeredMoments
 from cavity.numerics.linalg import cholesky
 from cavity.numerics.power_limits import Power

@@ -37,7 +37,7 @@ Sent = tuple[tuple[int, Any], ...]
 
 
 class Edge(eqx.Module):
-    """How a factor touches a variable.
+    """Connection of a factor to a variable.
 
     Attributes:
         variable: the index of the variable.
@@ -104,7 +104,7 @@ class AbstractFactor(eqx.Module):
     @property
     @abc.abstractmethod
     def stationary(self) -> bool:
-        """Whether the energy is stationary in sites and marginals at a fixed point."""
+        """True if the energy is stationary in sites and marginals at a fixed point."""
 
     @abc.abstractmethod
     def empty_sites(self) -> Stores:

@@ -50,8 +50,8 @@ from cavity.inference.factors.tied import TiedSite
 from cavity.inference.factors.uncertain import Group, Regression
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
 from cavity.inference.variables.inducing import DirectMessages, InducingBelief
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.inference.variables.layered import (
     LayeredBelief,
     LayeredMoments,
@@ -76,7 +76,7 @@ def joint_terms(
     belief_mean: Float[Array, "P M"],
     cov: Float[Array, "N P M D"],
 ) -> Float[Array, "N P"]:
-    """What a covariance of inducing variables and inputs adds to expected squares.
+    """Terms of expected squares due to the covariance of inducing variables and inputs.
 
     Args:
         group: the functions and their rows.
@@ -118,7 +118,7 @@ def joint_terms(
 
 
 def rest_terms(group: Group, cov: Float[Array, "N P M"]) -> Float[Array, "N P"]:
-    """What a covariance of inducing variables and the rest of outputs adds to expected squares.
+    """Terms of expected squares due to the covariance of inducing variables and output residuals.
 
     Args:
         group: the functions and their rows.

@@ -16,7 +16,6 @@ from cavity.inference.factors.base import (
     Stores,
     no_update,
 )
-from cavity.inference.factors.gaussian_sites import exact_sites
 from cavity.inference.graph.base import (
     AbstractProjectedView,
     AbstractResponse,
@@ -24,6 +23,7 @@ from cavity.inference.graph.base import (
 )
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import ScalarSites
+from cavity.inference.variables.gaussian_sites import exact_sites
 from cavity.numerics.chunking import map_over_rows
 from cavity.numerics.power_limits import Power
 from cavity.numerics.special import LOG_2PI
@@ -118,20 +118,20 @@ class ExactFactor(AbstractRowFactor):
         if self.rows.blocked:
             return None
 
-        def of_chunk(rows: Rows) -> Array:
+        def chunk_densities(rows: Rows) -> Array:
             belief: Any = q[self.edge.variable]
             latent, proper = self._view.without_site(belief, rows, self._scalar_sites(rows))
             total = latent.var + latent.residual + self.noise_variance(**rows.columns)
             density = -0.5 * (LOG_2PI + jnp.log(total) + (rows.y - latent.mean) ** 2 / total)
             return jnp.where(proper, density, jnp.nan)
 
-        return map_over_rows(of_chunk, self.rows, self.chunk)
+        return map_over_rows(chunk_densities, self.rows, self.chunk)
 
     def site_precisions(self, q: Beliefs, sites: Stores) -> tuple[Float[Array, "N P"], ...] | None:
         if self.rows.blocked:
             return None
-        of_chunk = lambda rows: self._scalar_sites(rows).precision  # noqa: E731
-        return (map_over_rows(of_chunk, self.rows, self.chunk),)
+        chunk_precisions = lambda rows: self._scalar_sites(rows).precision  # noqa: E731
+        return (map_over_rows(chunk_precisions, self.rows, self.chunk),)
 
     def _scalar_sites(self, rows: Rows) -> ScalarSites:
         shift, precision, _ = self.sites(rows, self._view.project(rows))

@@ -38,8 +38,8 @@ from cavity.inference.factors.tied import TiedSite, tied_cavity
 from cavity.inference.factors.uncertain import AbstractSight, GaussianRows, Regression
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.inference.variables.layered import (
     LayeredBelief,
     LayeredMoments,
@@ -108,7 +108,7 @@ class Conditional(NamedTuple):
 
 
 class LayerInputs(NamedTuple):
-    """What a layer sees.
+    """Inputs, views and parameters of one layer.
 
     Attributes:
         below: the hidden values of the layer below; None for the first layer.
@@ -126,7 +126,7 @@ class LayerInputs(NamedTuple):
 
 
 class AbstractDependence(eqx.Module):
-    """What the hidden values of a layer depend on.
+    """Conditional distribution of a layer's hidden values given the layer below.
 
     To implement:
         `given(stored, seen)`.
@@ -230,7 +230,7 @@ class LayeredFactor(AbstractFactor):
     def through(
         self, store: LayeredMoments, answer: Callable[[int, Messages], "Answer"]
     ) -> tuple[list[tuple[int, "Answer"]], LayeredBelief]:
-        """What inducing variables make of their messages, layer by layer, and the hidden values.
+        """Pass hidden values through the layers; return the answers of inducing variables too.
 
         Args:
             store: the conditionals of hidden values.
@@ -288,7 +288,7 @@ class LayeredFactor(AbstractFactor):
     def _answer(
         self, messages: Messages, direct: TiedSite | None, variable: AbstractVariable
     ) -> "Answer":
-        """What an inducing variable makes of the messages of its layer."""
+        """Belief of an inducing variable given its layer's messages, and its energy terms."""
         if direct is None:
             belief = cast(InducingBelief, variable.belief(messages))
             return Answer(messages, belief, jnp.zeros((), self.rows.y.dtype))
@@ -298,7 +298,7 @@ class LayeredFactor(AbstractFactor):
 
 
 class Answer(NamedTuple):
-    """What an inducing variable makes of the messages of its layer.
+    """Belief of an inducing variable given the messages of its layer.
 
     Attributes:
         message: what is sent to it.

@@ -95,7 +95,7 @@ class SiteFactor(AbstractRowFactor):
         return tuple(edge.slots.empty(edge.view, self.rows) for edge in self.edges)
 
     def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:
-        def of_chunk(chunk: tuple[Rows, Stores]) -> tuple[Any, ...]:
+        def chunk_messages(chunk: tuple[Rows, Stores]) -> tuple[Any, ...]:
             rows, row_sites = self._carrying(chunk[0]), chunk[1]
             private = zip(self.edges, row_sites, self._presence(rows), strict=True)
             return tuple(
@@ -111,7 +111,7 @@ class SiteFactor(AbstractRowFactor):
             for edge, store in zip(self.edges, sites, strict=True)
             if not edge.slots.private
         ]
-        total = sum_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)
+        total = sum_over_rows(chunk_messages, (self.rows, self._row_sites(sites)), self.chunk)
         private = [edge.variable for edge in self.edges if edge.slots.private]
         sent = ((variable, message) for variable, message in tied if message is not None)
         return (*zip(private, total, strict=True), *sent)
@@ -126,7 +126,7 @@ class SiteFactor(AbstractRowFactor):
     ) -> Scalar:
         sources = self._sources(q, sites)
 
-        def of_chunk(chunk: tuple[Rows, Stores, EdgeMoments | None]) -> Array:
+        def chunk_log_scale(chunk: tuple[Rows, Stores, EdgeMoments | None]) -> Array:
             rows, row_sites, moments = self._carrying(chunk[0]), *chunk[1:]
             marginals = self._marginals(rows, sources, row_sites, moments)
             if settled and self.stationary:
@@ -139,9 +139,9 @@ class SiteFactor(AbstractRowFactor):
                 total = total + jnp.sum(presence * jnp.where(proper, ratio, jnp.nan))
             return total
 
-        chunks = (self.rows, self._per_row(sites), fixed)
+        chunks = (self.rows, self._row_sites(sites), fixed)
         whole = sum(e.slots.log_scale(s) for e, s in zip(self.edges, sources, strict=True))
-        return whole + self.scale * sum_over_rows(of_chunk, chunks, self.chunk)
+        return whole + self.scale * sum_over_rows(chunk_log_scale, chunks, self.chunk)
 
     def update(self, q: Beliefs, sites: Stores, step: Power) -> SiteUpdate:
         sources = self._sources(q, sites)
@@ -150,12 +150,12 @@ class SiteFactor(AbstractRowFactor):
     # ---- what solvers and diagnostics ask of rows
 
     def moments(self, q: Beliefs) -> EdgeMoments:
-        def of_chunk(rows: Rows) -> EdgeMoments:
+        def chunk_moments(rows: Rows) -> EdgeMoments:
             rows = self._carrying(rows)
             views = (edge.view.marginal(q[edge.variable], rows) for edge in self.edges)
             return tuple(marginal.moments for marginal in views)
 
-        return map_over_rows(of_chunk, self.rows, self.chunk)
+        return map_over_rows(chunk_moments, self.rows, self.chunk)
 
     def update_at(self, fixed: EdgeMoments, sites: Stores, step: Power) -> SiteUpdate:
         return self._update(sites, step, fixed=fixed)
@@ -198,12 +198,12 @@ class SiteFactor(AbstractRowFactor):
     def moment_changes(
         self, responses: Sequence[AbstractResponse], changes: Sequence[Any]
     ) -> EdgeMoments:
-        def of_chunk(rows: Rows) -> EdgeMoments:
+        def chunk_changes(rows: Rows) -> EdgeMoments:
             rows = self._carrying(rows)
             pairs = [(cast(AbstractProjectedView, e.view), e.variable) for e in self.edges]
             return tuple(view.moment_change(responses[i], changes[i], rows) for view, i in pairs)
 
-        return map_over_rows(of_chunk, self.rows, self.chunk)
+        return map_over_rows(chunk_changes, self.rows, self.chunk)
 
     def log_joint(self, q: Beliefs, sites: Stores) -> Scalar:
         r"""Log of prior times likelihood at the mean, constants of the prior left out.
@@ -213,7 +213,7 @@ class SiteFactor(AbstractRowFactor):
         """
         sources = self._sources(q, sites)
 
-        def of_chunk(chunk: tuple[Rows, Stores]) -> Array:
+        def chunk_log_joint(chunk: tuple[Rows, Stores]) -> Array:
             rows, row_sites = chunk
             marginals = self._marginals(rows, sources, row_sites, None)
             latents, _ = self._latents(rows, row_sites, marginals)
@@ -222,14 +222,14 @@ class SiteFactor(AbstractRowFactor):
             quadratic = 0.5 * marginal.mean * (site.shift - site.precision * marginal.mean)
             return jnp.sum(rows.site_presence * log_mean) - jnp.sum(quadratic)
 
-        return sum_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)
+        return sum_over_rows(chunk_log_joint, (self.rows, self._row_sites(sites)), self.chunk)
 
     def leave_one_out(self, q: Beliefs, sites: Stores) -> Float[Array, "N P"] | None:
         shared = any(not (edge.slots.private or edge.view.scalar) for edge in self.edges)
         if self.rows.blocked or self.term.joint or shared:
             return None
 
-        def of_chunk(chunk: tuple[Rows, Stores]) -> Array:
+        def chunk_densities(chunk: tuple[Rows, Stores]) -> Array:
             rows, row_sites = self._carrying(chunk[0]), chunk[1]
             triples = zip(self.edges, row_sites, self._own_sites(q, rows, row_sites), strict=True)
             without = [
@@ -240,17 +240,17 @@ class SiteFactor(AbstractRowFactor):
             proper = all_proper([ok for _, ok in without])
             return jnp.where(proper, density, jnp.nan)
 
-        return map_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)
+        return map_over_rows(chunk_densities, (self.rows, self._row_sites(sites)), self.chunk)
 
     def site_precisions(self, q: Beliefs, sites: Stores) -> tuple[Float[Array, "N P"], ...] | None:
         if self.rows.blocked or not all(edge.view.scalar for edge in self.edges):
             return None
 
-        def of_chunk(chunk: tuple[Rows, Stores]) -> tuple[Array, ...]:
+        def chunk_precisions(chunk: tuple[Rows, Stores]) -> tuple[Array, ...]:
             rows = self._carrying(chunk[0])
             return tuple(site.precision for site in self._own_sites(q, rows, chunk[1]))
 
-        return map_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)
+        return map_over_rows(chunk_precisions, (self.rows, self._row_sites(sites)), self.chunk)
 
     def at_rows(
         self, sites: Stores, index: Int[Array, " B"], scale: Scalar | float
@@ -283,8 +283,8 @@ class SiteFactor(AbstractRowFactor):
         """The rows with what several edges see alike."""
         return with_projections([edge.view for edge in self.edges], rows)
 
-    def _per_row(self, sites: Stores) -> Stores:
-        return tuple(e.slots.per_row(store) for e, store in zip(self.edges, sites, strict=True))
+    def _row_sites(self, sites: Stores) -> Stores:
+        return tuple(e.slots.row_sites(store) for e, store in zip(self.edges, sites, strict=True))
 
     def _presence(self, rows: Rows) -> tuple[Array, ...]:
         return tuple(edge.view.presence(rows) for edge in self.edges)
@@ -330,7 +330,7 @@ class SiteFactor(AbstractRowFactor):
     def _latents(
         self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...]
     ) -> tuple[tuple[Latent, ...], Array]:
-        """What the term is evaluated under, and whether all cavities of a row are proper."""
+        """Distributions that the term is evaluated under; True where all cavities are proper."""
         cavities = self._cavities(rows, sites, marginals)
         pairs = zip(marginals, cavities, strict=True)
         latents = tuple(marginal.latent(mean, var) for marginal, (mean, var, _) in pairs)
@@ -379,7 +379,7 @@ class SiteFactor(AbstractRowFactor):
         sources: tuple[Any, ...] = (),
         fixed: EdgeMoments | None = None,
     ) -> SiteUpdate:
-        def of_chunk(chunk: tuple[Rows, Stores, EdgeMoments | None]) -> tuple:
+        def chunk_update(chunk: tuple[Rows, Stores, EdgeMoments | None]) -> tuple:
             rows, row_sites, moments = self._carrying(chunk[0]), *chunk[1:]
             marginals = self._marginals(rows, sources, row_sites, moments)
             new, residual, skipped = self.update_rows(rows, row_sites, marginals, step)
@@ -388,8 +388,8 @@ class SiteFactor(AbstractRowFactor):
             count = rows.y.shape[0]
             return new, jnp.full(count, residual), jnp.full(count, skipped / count), scale
 
-        chunks = (self.rows, self._per_row(sites), fixed)
-        new, residual, skipped, scale = map_over_rows(of_chunk, chunks, self.chunk)
+        chunks = (self.rows, self._row_sites(sites), fixed)
+        new, residual, skipped, scale = map_over_rows(chunk_update, chunks, self.chunk)
         triples = zip(self.edges, new, sites, strict=True)
         moved = tuple(site if edge.slots.private else old for edge, site, old in triples)
         triples = zip(self.edges, scale, sites, strict=True)

@@ -47,7 +47,7 @@ class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
     """A map from rows to stored sites.
 
     To implement:
-        `empty(view, rows)`, `per_row(store)`, `message(store)`, `source(store, belief, power)`,
+        `empty(view, rows)`, `row_sites(store)`, `message(store)`, `source(store, belief, power)`,
         `log_scale(source)`, `cavity(site, moments, power)`,
         `log_normaliser_ratio(site, moments, power)`.
 
@@ -66,7 +66,7 @@ class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
         return store
 
     @abc.abstractmethod
-    def per_row(self, store: Store) -> RowSite:
+    def row_sites(self, store: Store) -> RowSite:
         """The site of every row; None where rows share one."""
 
     def at_rows(self, index: Int[Array, " n"]) -> "AbstractSlots[Store, RowSite, Source]":
@@ -104,7 +104,7 @@ class Private(AbstractSlots[AbstractSites, AbstractSites, AbstractBelief]):
     def empty(self, view: AbstractView, rows: Rows) -> AbstractSites:
         return cast(AbstractSiteView, view).empty_sites(rows)
 
-    def per_row(self, store: AbstractSites) -> AbstractSites:
+    def row_sites(self, store: AbstractSites) -> AbstractSites:
         return store
 
     def message(self, store: AbstractSites) -> None:
@@ -148,7 +148,7 @@ class Tied(AbstractSlots[TiedSite, None, TiedCavity]):
         logs = jnp.log(deviation) + zero
         return TiedSite(mean, logs[..., None] * jnp.eye(self.size, dtype=zero.dtype), self.groups)
 
-    def per_row(self, store: TiedSite) -> None:
+    def row_sites(self, store: TiedSite) -> None:
         return None
 
     def message(self, store: TiedSite) -> DirectMessages:
@@ -171,7 +171,7 @@ class AbstractWithoutCavity(AbstractSlots[Store, RowSite, Belief]):
     """Slots whose rows see the belief itself: no cavity takes their own site out of it.
 
     To implement:
-        `empty(view, rows)`, `per_row(store)`, `message(store)` and
+        `empty(view, rows)`, `row_sites(store)`, `message(store)` and
         `log_normaliser_ratio(site, moments, power)`.
     """
 
@@ -192,7 +192,7 @@ class AbstractWholeBelief(AbstractWithoutCavity[Store, RowSite, Belief]):
     terms of single rows.
 
     To implement:
-        `empty(view, rows)`, `per_row(store)` and `message(store)`.
+        `empty(view, rows)`, `row_sites(store)` and `message(store)`.
     """
 
     def log_normaliser_ratio(self, site: RowSite, moments: Moments, power: Power) -> Array:
@@ -216,7 +216,7 @@ class Variational(AbstractWithoutCavity[InputMoments | None, None, InputBelief])
     def empty(self, view: AbstractView, rows: Rows) -> InputMoments | None:
         return cast(StartsBeliefs[InputMoments | None], view).start(rows)
 
-    def per_row(self, store: InputMoments | None) -> None:
+    def row_sites(self, store: InputMoments | None) -> None:
         return None
 
     def message(self, store: InputMoments | None) -> InputBelief:
@@ -244,7 +244,7 @@ class VariationalChain(AbstractWholeBelief[ChainMoments, None, ChainBelief]):
     def adopted(self, store: Any) -> Any:
         return moments_of(store, self.links) if isinstance(store, ChainSites) else store
 
-    def per_row(self, store: ChainMoments) -> None:
+    def row_sites(self, store: ChainMoments) -> None:
         return None
 
     def message(self, store: ChainMoments) -> ChainBelief:
@@ -272,7 +272,7 @@ class Conditional(AbstractWholeBelief[HiddenSites, None, SitedConditional]):
         zero = jnp.zeros((rows.y.shape[0], self.columns), rows.y.dtype)
         return HiddenSites(zero, zero)
 
-    def per_row(self, store: HiddenSites) -> None:
+    def row_sites(self, store: HiddenSites) -> None:
         return None
 
     def message(self, store: HiddenSites) -> SitedConditional:
@@ -295,7 +295,7 @@ class NaturalChain(AbstractWholeBelief[ChainSites, ChainSites, ChainBelief]):
     def adopted(self, store: Any) -> Any:
         return sites_of(store, self.links) if isinstance(store, ChainMoments) else store
 
-    def per_row(self, store: ChainSites) -> ChainSites:
+    def row_sites(self, store: ChainSites) -> ChainSites:
         return store
 
     def message(self, store: ChainSites) -> ChainBelief:
@@ -311,22 +311,22 @@ class StartsBeliefs(Protocol[Started]):
 
 
 def is_optimised(x: object) -> bool:
-    """Whether a store of sites is one that an optimiser moves."""
+    """True for a store of sites that an optimiser moves."""
     return isinstance(x, TiedSite | InputMoments | ChainMoments | LayeredMoments | HiddenSites)
 
 
 def is_optimised_per_row(x: object) -> bool:
-    """Whether an optimiser moves a store of numbers of every row."""
+    """True if an optimiser moves a store that has numbers of every row."""
     return is_optimised(x) and not isinstance(x, TiedSite)
 
 
 def is_started(x: object) -> bool:
-    """Whether a search for a store of sites starts from what its slots say, not from zero."""
+    """True if a store of sites has initial values of its own, not zeros."""
     return isinstance(x, ChainSites) or is_optimised(x)
 
 
 class ObservedRows(NamedTuple):
-    """How many rows of all the data are observed, at least one.
+    """Numbers of observed rows in all the data, at least one.
 
     Attributes:
         per_output: rows in which an output is observed, for each.
@@ -338,7 +338,7 @@ class ObservedRows(NamedTuple):
 
 
 def observed_rows(rows: Rows) -> ObservedRows:
-    """How many rows are observed."""
+    """Count the observed rows."""
     presence = jnp.broadcast_to(rows.presence, rows.y.shape)
     counts = jnp.sum(presence, axis=0), jnp.sum(jnp.max(presence, axis=1))
     return ObservedRows(*(jnp.maximum(count, 1.0) for count in counts))

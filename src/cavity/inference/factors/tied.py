@@ -72,7 +72,7 @@ class TiedSite(eqx.Module):
         return DirectMessages(self.mean[:, None, :], jnp.swapaxes(self.root, -1, -2))
 
 
-def as_tied(mean: Float[Array, "P M"], cov: Float[Array, "P M M"]) -> TiedSite:
+def tied_site(mean: Float[Array, "P M"], cov: Float[Array, "P M M"]) -> TiedSite:
     """The tied site that makes this Gaussian."""
     return TiedSite(mean, raw_of(cholesky(cov)))
 

@@ -43,7 +43,7 @@ from cavity.numerics.types import Array, Float, Int, Scalar
 
 
 class Copies(NamedTuple):
-    """How a state has its site.
+    """Number of sites of each state, and its place in a series.
 
     Attributes:
         count: factors that touch the state.
@@ -74,7 +74,7 @@ class TiedStates(AbstractWithoutCavity[ChainMoments | None, Copies, ChainBelief]
     def empty(self, view: AbstractView, rows: Rows) -> ChainMoments | None:
         return self.start
 
-    def per_row(self, store: ChainMoments | None) -> Copies:
+    def row_sites(self, store: ChainMoments | None) -> Copies:
         return self.copies
 
     def at_rows(self, index: Int[Array, " n"]) -> "TiedStates":

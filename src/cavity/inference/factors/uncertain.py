@@ -36,13 +36,13 @@ from cavity.inference.factors.base import (
     SiteUpdate,
     Stores,
 )
-from cavity.inference.factors.gaussian_sites import exact_sites
 from cavity.inference.factors.slots import NaturalChain
 from cavity.inference.graph.base import AbstractVariable, Messages, Projection
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.variables.chain import ChainBelief
+from cavity.inference.variables.gaussian_sites import exact_sites
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.kernels.expectations import (
     GaussianInputs,
     covariance_forms,
@@ -104,7 +104,7 @@ class GaussianRows(NamedTuple):
 
 
 class AbstractSight(eqx.Module):
-    """What a regression sees of the belief about rows.
+    """A view of the rows' beliefs for a regression.
 
     To implement:
         `__call__(belief, rows)`.
@@ -192,7 +192,7 @@ class Group(NamedTuple):
 
     @property
     def view(self) -> InducingView:
-        """How rows see the inducing variables."""
+        """View that the rows have of the inducing variables."""
         return cast(InducingView, self.edge.view)
 
     def messages(self, power: Power) -> Messages:

@@ -25,7 +25,7 @@ Change = tuple[Array, Array]
 
 
 class Projection(eqx.Module):
-    r"""How rows see a variable: $f_n = o_n + \mathbf a_n^\top \mathbf v + \epsilon_n$.
+    r"""Linear map from a variable to rows: $f_n = o_n + \mathbf a_n^\top \mathbf v + \epsilon_n$.
 
     Attributes:
         loadings: $\mathbf a$, M x rows (several classes: one matrix for each, or for all,
@@ -213,7 +213,7 @@ class HasMarginals(Protocol):
 
 
 class AbstractView(eqx.Module, Generic[Source]):
-    """How the rows of a factor see a variable.
+    """View of a variable that the rows of a factor have.
 
     To implement:
         `presence(rows)`, `marginal(belief, rows, sites)` and `at(moments, rows)`.
@@ -298,7 +298,7 @@ class AbstractProjectedView(AbstractSiteView[HasMarginals, AbstractProjectedVari
         if projection.loadings is None and rows.index is not None:
             # without loadings a belief gives the marginals of all its elements
             mean, var = mean[rows.index], var[rows.index]
-        return projected_marginal(_by_output(mean, rows), var, projection)
+        return projected_marginal(_outputs_first(mean, rows), var, projection)
 
     def at(self, moments: Moments, rows: Rows) -> Marginal:
         return projected_marginal(*moments, self.project(rows))
@@ -382,7 +382,7 @@ def projected_marginal(mean: Array, var: Array, projection: Projection) -> Margi
     return Marginal(mean, var, jnp.swapaxes(offset, 1, 2), residual[:, None])
 
 
-def _by_output(mean: Array, rows: Rows) -> Array:
+def _outputs_first(mean: Array, rows: Rows) -> Array:
     """Blocks have their outputs first."""
     return jnp.swapaxes(mean, 1, 2) if rows.blocked else mean
 

@@ -57,11 +57,11 @@ class AbstractSites(eqx.Module):
 
     @abc.abstractmethod
     def moment_change(self: S, new: S, var: Array) -> Array:
-        """How far new sites would move the moments, in deviations, per row and output."""
+        """Change of the moments that new sites would make, in deviations, per row and output."""
 
     @abc.abstractmethod
     def fisher_scale(self: S, var: Array) -> S:
-        """What to multiply a change of each number by, to compare it with changes of others.
+        """Scales that make changes of different numbers of a site comparable.
 
         Square roots of the diagonal of the Fisher information of the belief in the site's
         numbers: its deviation for a shift, its variance times 2^(-1/2) for a precision.
@@ -114,7 +114,7 @@ class BlockSites(AbstractSites):
             proper = jnp.all(jnp.isfinite(root))
             return solved[:, 0], cov, proper
 
-        return _per_block(one, power)(mean, var, self.shift, self.precision)
+        return _mapped_over_blocks(one, power)(mean, var, self.shift, self.precision)
 
     def log_normaliser_ratio(self, mean: Array, var: Array, power: Power) -> Array:
         def one(m: Array, V: Array, h: Array, T: Array, a: Power) -> Array:
@@ -125,7 +125,7 @@ class BlockSites(AbstractSites):
             volume = log_determinant_ratio(a, -V @ T)
             return -m @ h + 0.5 * a * h @ V @ h + 0.5 * quadratic - 0.5 * volume
 
-        return _per_block(one, power)(mean, var, self.shift, self.precision)
+        return _mapped_over_blocks(one, power)(mean, var, self.shift, self.precision)
 
     def moment_match(
         self, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
@@ -136,7 +136,7 @@ class BlockSites(AbstractSites):
             precision = 0.5 * (solved[:, 1:] + solved[:, 1:].T)
             return precision @ m + solved[:, 0], precision
 
-        return BlockSites(*_per_block(one, power)(mean, var, slope, curvature))
+        return BlockSites(*_mapped_over_blocks(one, power)(mean, var, slope, curvature))
 
     def where(self, new: "BlockSites", ok: Bool[Array, "K P"]) -> "BlockSites":
         shift = jnp.where(ok[..., None], new.shift, self.shift)
@@ -226,7 +226,7 @@ def _block_change(shift: Array, precision: Array, var: Array) -> Array:
     return jnp.maximum(jnp.max(change, axis=(-2, -1)), jnp.max(jnp.abs(shift) * scale, axis=-1))
 
 
-def _per_block(one, power: Power):
+def _mapped_over_blocks(one, power: Power):
     """Maps a function of one block and its power over blocks and outputs."""
     if isinstance(power, jax.Array) and power.ndim:
         over_outputs = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
@@ -236,7 +236,7 @@ def _per_block(one, power: Power):
 
 
 def all_proper(proper: list[Array]) -> Array:
-    """Whether all cavities of a row are proper, in a shape that broadcasts against its sites."""
+    """True where all cavities of a row are proper; broadcasts against the row's sites."""
     shapes = {ok.shape for ok in proper if ok.ndim}
     if len(shapes) > 1:
         proper = [

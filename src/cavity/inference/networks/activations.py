@@ -18,7 +18,7 @@ ANGLES, ANGLES_OF_PAIRS, NODES, NODES_OF_PAIRS = 16, 24, 48, 24
 
 
 class AbstractActivation(eqx.Module):
-    """What a hidden unit makes of its input h.
+    """Activation function of a hidden unit of input h, and its moments.
 
     To implement:
         `__call__(h)`, `mean(m, v)` and `covariance(...)`.
@@ -63,7 +63,7 @@ class Erf(AbstractActivation):
         a = m / jnp.sqrt(1.0 + v)
         # of the angle arcsin(v / (1 + v)), without its infinite slope at 1
         half = v / (1.0 + v + jnp.sqrt(1.0 + 2.0 * v))
-        return _over_angle(lambda sine, _: -(a**2) / (1.0 + sine), half, ANGLES)
+        return _angle_integral(lambda sine, _: -(a**2) / (1.0 + sine), half, ANGLES)
 
     def covariance(
         self,
@@ -78,10 +78,10 @@ class Erf(AbstractActivation):
         def exponent(sine: Array, cosine: Array) -> Array:
             return -0.5 * (a**2 - 2.0 * a * b * sine + b**2) / cosine**2
 
-        return _over_angle(exponent, half, ANGLES_OF_PAIRS)
+        return _angle_integral(exponent, half, ANGLES_OF_PAIRS)
 
 
-def _over_angle(
+def _angle_integral(
     exponent: Callable[[Array, Array], Array], half: Float[Array, "..."], count: int
 ) -> Float[Array, "..."]:
     r"""$\tfrac 2 \pi \int_0^{top} \exp(e(\theta))\, d\theta$, e a function of sine and cosine.

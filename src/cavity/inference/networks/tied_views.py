@@ -1,4 +1,4 @@
-"""How rows see weights with one site for all rows: whitened, with standard normal priors."""
+"""Views of weights with one site for all rows: whitened, with standard normal priors."""
 
 from typing import ClassVar
 

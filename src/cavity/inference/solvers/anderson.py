@@ -102,7 +102,7 @@ def _products(
     Part by part, without a second copy of all differences.
     """
 
-    def of_part(
+    def part_products(
         differences: Float[Array, "D s"], residual: Float[Array, " s"], unit: Float[Array, " s"]
     ) -> tuple[Float[Array, "D D"], Float[Array, " D"]]:
         scaled = jnp.where(used[:, None], differences * unit, 0.0)
@@ -110,7 +110,7 @@ def _products(
 
     size = residual.size
     if size <= PART:
-        return of_part(differences, residual, unit)
+        return part_products(differences, residual, unit)
 
     def further(i: Array, total: tuple[Array, Array]) -> tuple[Array, Array]:
         start = jnp.minimum(i * PART, size - PART)
@@ -120,7 +120,7 @@ def _products(
             jax.lax.dynamic_slice_in_dim(x, start, PART, axis=-1)
             for x in (differences, residual, unit)
         )
-        return jax.tree.map(jnp.add, total, of_part(d, r, jnp.where(fresh, u, 0.0)))
+        return jax.tree.map(jnp.add, total, part_products(d, r, jnp.where(fresh, u, 0.0)))
 
     count, dtype = differences.shape[0], residual.dtype
     zero = jnp.zeros((count, count), dtype), jnp.zeros(count, dtype)
@@ -135,20 +135,22 @@ def _change(
     dR: Float[Array, "D S"],
     used: Bool[Array, " D"],
 ) -> Float[Array, " S"]:
-    """What is added to the iterate, part by part as `_products`."""
+    """Change of the iterate, part by part as `_products`."""
     size = residual.size
 
-    def of_part(r: Float[Array, " s"], x: Float[Array, "D s"], d: Float[Array, "D s"]) -> Array:
+    def part_change(
+        r: Float[Array, " s"], x: Float[Array, "D s"], d: Float[Array, "D s"]
+    ) -> Array:
         # differences that are not used may be undefined
         return step * r - gamma @ jnp.where(used[:, None], x + step * d, 0.0)
 
     if size <= PART:
-        return of_part(residual, dX, dR)
+        return part_change(residual, dX, dR)
 
     def further(i: Array, found: Array) -> Array:
         start = jnp.minimum(i * PART, size - PART)
         cut = jax.lax.dynamic_slice_in_dim
-        part = of_part(*(cut(x, start, PART, axis=-1) for x in (residual, dX, dR)))
+        part = part_change(*(cut(x, start, PART, axis=-1) for x in (residual, dX, dR)))
         return jax.lax.dynamic_update_slice_in_dim(found, part, start, 0)
 
     return jax.lax.fori_loop(0, -(-size // PART), further, jnp.zeros_like(residual))

@@ -1,4 +1,4 @@
-"""What is said of sites: how they came about, and whether they count as a fixed point."""
+"""Convergence of sites: how they were found, and whether they count as a fixed point."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from cavity.numerics.types import Array
 
 @dataclasses.dataclass(frozen=True)
 class ConvergenceReport:
-    """How the sites came about.
+    """Record of how sites were found.
 
     Attributes:
         sweeps: sweeps and steps made (0 where every factor is exact).
@@ -35,7 +35,7 @@ EXACT = ConvergenceReport(0, 0.0, 0, "exact")
 def is_accepted(
     problem: Problem, solver: FixedPointSolver, residual: float, skipped: float
 ) -> bool:
-    """Whether sites count as a fixed point."""
+    """True if sites count as a fixed point."""
     accepted = problem.attainable(max(solver.tolerance, solver.accepted))
     return residual < accepted and skipped == 0
 

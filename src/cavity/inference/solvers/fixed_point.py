@@ -29,7 +29,7 @@ TO_MODE = FixedPointSolver(tolerance=1e-4)
 
 
 class Attempt(NamedTuple):
-    """What a rung of the ladder reached.
+    """Result of one rung of the ladder of solvers.
 
     Attributes:
         sites: the sites; None where there are none to go on from.
@@ -66,7 +66,7 @@ def find_fixed_point(
     """
     zero = problem.empty_sites() if zero is None else zero
     first = zero if sites is None else sites
-    if problem.by_descent:
+    if problem.uses_descent:
         return _descended(problem, solver, first, zero)
     if problem.layered:
         return settle_layers(problem, solver, zero, first, quick=quick)
@@ -78,7 +78,7 @@ def find_fixed_point(
     sweeps = int(record.sweeps)
     search = to_mode and not problem.coupled
     if not record.converged and (sites is not None or search):
-        start, more = _near_mode(problem, zero) if search else (zero, 0)
+        start, more = _mode_sites(problem, zero) if search else (zero, 0)
         other, again = run_sweeps(problem, solver, start)
         sweeps += more + int(again.sweeps)
         if not _is_worse(again, record):
@@ -94,13 +94,13 @@ def find_fixed_point(
     if problem.coupled:
         return _damped(problem, solver, zero, swept, report)
     if problem.flat:
-        return _of_weights(problem, solver, zero, swept, report, quick=quick)
+        return _weight_sites(problem, solver, zero, swept, report, quick=quick)
     if solver.rungs and problem.chained:
         return _chained(problem, solver, zero, swept, report)
     if "Newton's method" not in solver.rungs or problem.blocked:
         accepted = is_accepted(problem, solver, residual, skipped)
         return swept, dataclasses.replace(report, converged=accepted)
-    near, by_newton = _by_newton(problem, solver, swept, report)
+    near, by_newton = _run_newton(problem, solver, swept, report)
     if by_newton.converged or quick:
         return near, by_newton
     return _climb(problem, solver, zero, swept, report)
@@ -209,10 +209,10 @@ def _damped(
     return best, dataclasses.replace(report, sweeps=sweeps)
 
 
-def _by_newton(
+def _run_newton(
     problem: Problem, solver: FixedPointSolver, swept: Sites, report: ConvergenceReport
 ) -> tuple[Sites, ConvergenceReport]:
-    """Where Newton's method ends; where sweeps did, if it reaches no fixed point."""
+    """Run Newton's method from the sweeps' sites; keep these if it reaches no fixed point."""
     solution = newton_from(problem, solver, swept)
     if not at_fixed_point(problem, solver, solution):
         return swept, report
@@ -220,7 +220,7 @@ def _by_newton(
     return solution.sites, ConvergenceReport(steps, float(solution.gap), 0, "Newton's method")
 
 
-def _of_weights(
+def _weight_sites(
     problem: Problem,
     solver: FixedPointSolver,
     zero: Sites,
@@ -239,7 +239,7 @@ def _of_weights(
     numbers = sum(x.size for x in jax.tree.leaves(swept))
     few = problem.scalar and numbers <= solver.newton.most_weights
     if "Newton's method" in solver.rungs and few:
-        swept, report = _by_newton(problem, solver, swept, report)
+        swept, report = _run_newton(problem, solver, swept, report)
     if report.converged or quick:
         return swept, report
     swept, report = _damped(problem, solver, zero, swept, report)
@@ -252,7 +252,7 @@ def _of_weights(
     return swept, dataclasses.replace(report, sweeps=sweeps)
 
 
-def _near_mode(problem: Problem, zero: Sites) -> tuple[Sites, int]:
+def _mode_sites(problem: Problem, zero: Sites) -> tuple[Sites, int]:
     """Sites near the mode, and the sweeps that took."""
     search = problem.approximated_by(ModeSearch())
     sites, record = run_sweeps(search, TO_MODE, zero, downhill=True)
@@ -260,14 +260,14 @@ def _near_mode(problem: Problem, zero: Sites) -> tuple[Sites, int]:
 
 
 def _is_worse(a: SweepRecord, b: SweepRecord) -> bool:
-    """Whether sweeps ended further from convergence than others."""
+    """True if the first sweeps ended further from convergence than the second."""
     if bool(a.converged) or bool(b.converged):
         return not bool(a.converged)
     return float(a.residual) + float(a.skipped) > float(b.residual) + float(b.skipped)
 
 
 def _sweeps_name(problem: Problem, solver: FixedPointSolver) -> str:
-    """What sweeps are called in a report."""
+    """Name of sweeps in a report."""
     if problem.approximation.evaluation_point is EvaluationPoint.MODE:
         return "Newton's method"
     if solver.batch is None:

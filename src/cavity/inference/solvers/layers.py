@@ -71,7 +71,7 @@ def _extrapolated(
 
 
 class _Walk(NamedTuple):
-    """Where plain sweeps have led.
+    """State of plain sweeps.
 
     Attributes:
         sites: the last sites.

@@ -311,7 +311,7 @@ def trust_region_step(
 
 
 def descend(energy: FreeEnergy, start: Evaluation) -> Evaluation:
-    """Where a descent by Newton's method within a trust region ends."""
+    """Minimise the energy by Newton's method within a trust region."""
     settings, at, count = energy.settings, start, len(start.mean)
     radius = settings.radius
     while (
@@ -331,7 +331,7 @@ def descend(energy: FreeEnergy, start: Evaluation) -> Evaluation:
         change, length = root @ step, float(np.linalg.norm(step))
         new, ratio = None, -1.0
         if np.max(np.abs(change[count:])) < settings.longest_log_var:
-            new = _after(energy, at, change)
+            new = _evaluate_step(energy, at, change)
         if new is not None:
             ratio = (new.value - at.value) / min(expected, -1e-300)
             if -expected < settings.rounding * max(1.0, abs(at.value)):
@@ -348,7 +348,7 @@ def descend(energy: FreeEnergy, start: Evaluation) -> Evaluation:
     return at
 
 
-def _after(energy: FreeEnergy, at: Evaluation, change: np.ndarray) -> Evaluation | None:
+def _evaluate_step(energy: FreeEnergy, at: Evaluation, change: np.ndarray) -> Evaluation | None:
     """The free energy a step on; None where it is not found."""
     count = len(at.mean)
     try:

@@ -36,7 +36,7 @@ from cavity.numerics.types import Array, Float, Int, Scalar
 
 
 class Solution(NamedTuple):
-    """Where Newton's method ended.
+    """Result of Newton's method.
 
     Attributes:
         sites: the sites.
@@ -92,7 +92,7 @@ def solve(
         at = evaluate(graph, state.sites)
         (direction,) = linearised_steps(graph, at, (at.error,), settings)
 
-        def after(length: Scalar) -> Sites:
+        def moved(length: Scalar) -> Sites:
             return jax.tree.map(lambda x, d: x + length * d, state.sites, direction)
 
         def too_long(trial: _Trial) -> Array:
@@ -101,13 +101,13 @@ def solve(
 
         def halved(trial: _Trial) -> _Trial:
             length = 0.5 * trial.length
-            return _Trial(length, trial.halvings + 1, evaluate(graph, after(length)).gap)
+            return _Trial(length, trial.halvings + 1, evaluate(graph, moved(length)).gap)
 
         one = jnp.ones_like(state.gap)
-        whole = _Trial(one, jnp.zeros((), int), evaluate(graph, after(one)).gap)
+        whole = _Trial(one, jnp.zeros((), int), evaluate(graph, moved(one)).gap)
         trial = jax.lax.while_loop(too_long, halved, whole)
         stuck = trial.halvings >= settings.max_halvings
-        new = after(trial.length)
+        new = moved(trial.length)
         new = jax.tree.map(lambda a, b: jnp.where(stuck, a, b), state.sites, new)
         gap = jnp.where(stuck, state.gap, trial.gap)
         return _State(new, gap, state.steps + 1, stuck)
@@ -157,7 +157,7 @@ def linearised_steps(
     errors: tuple[Sites, ...],
     settings: NewtonSettings = NewtonSettings(),
 ) -> tuple[Sites, ...]:
-    """For each error the change of sites that cancels it, to first order.
+    """Changes of the sites that cancel each error, to first order.
 
     Args:
         graph: the model laid out for inference.
@@ -210,23 +210,23 @@ def _row_derivatives(graph: Graph, at: Evaluation) -> _RowDerivatives:
 def _unit_sites(sites: Sites, *, shift: bool) -> Sites:
     """Changes of all shifts, or of all precisions, by one."""
 
-    def of_edge(site: ScalarSites) -> ScalarSites:
+    def unit_change(site: ScalarSites) -> ScalarSites:
         ones, zeros = jnp.ones_like(site.shift), jnp.zeros_like(site.shift)
         return type(site)(*((ones, zeros) if shift else (zeros, ones)))
 
-    return jax.tree.map(of_edge, sites, is_leaf=is_site)
+    return jax.tree.map(unit_change, sites, is_leaf=is_site)
 
 
 def _unit_moments(moments: FixedMarginals, *, mean: bool) -> FixedMarginals:
     """Changes of all means, or of all variances, by one."""
 
-    def of_edge(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+    def unit_change(pair: tuple[Array, Array]) -> tuple[Array, Array]:
         first, second = pair
         if mean:
             return jnp.ones_like(first), jnp.zeros_like(second)
         return jnp.zeros_like(first), jnp.ones_like(second)
 
-    return tuple(tuple(of_edge(pair) for pair in edges) for edges in moments)
+    return tuple(tuple(unit_change(pair) for pair in edges) for edges in moments)
 
 
 def _error_change(
@@ -234,7 +234,7 @@ def _error_change(
 ) -> Sites:
     """The change of the error with changes of sites and moments; absent rows match zero."""
 
-    def of_edge(
+    def edge_change(
         site: ScalarSites, moment: tuple[Array, Array], presence: Array, *by: ScalarSites
     ) -> ScalarSites:
         changes = (site.shift, site.precision, *moment)
@@ -245,7 +245,9 @@ def _error_change(
 
     presences = tuple(factor.site_presence for factor in graph.row_factors)
     factors = zip(sites, moments, presences, *derivatives, strict=True)
-    return tuple(tuple(of_edge(*edge) for edge in zip(*edges, strict=True)) for edges in factors)
+    return tuple(
+        tuple(edge_change(*edge) for edge in zip(*edges, strict=True)) for edges in factors
+    )
 
 
 def _solve_linear(

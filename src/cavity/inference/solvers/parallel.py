@@ -14,7 +14,7 @@ from cavity.numerics.types import Array, Bool, Float, Int
 
 
 class SweepRecord(eqx.Module):
-    """How the sweeps ended.
+    """Result of the sweeps.
 
     Attributes:
         sweeps: sweeps made.

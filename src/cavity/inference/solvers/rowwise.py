@@ -110,7 +110,7 @@ def _private(sites: Sites) -> list[AbstractSites]:
 def _map_private(function: Callable[..., AbstractSites], sites: Sites, *others: Sites) -> Sites:
     """Stores of private sites through a function; all else as it is."""
 
-    def of_store(store: object, *more: object) -> object:
+    def mapped_store(store: object, *more: object) -> object:
         return function(store, *more) if _is_private(store) else store
 
-    return jax.tree.map(of_store, sites, *others, is_leaf=_is_private)
+    return jax.tree.map(mapped_store, sites, *others, is_leaf=_is_private)

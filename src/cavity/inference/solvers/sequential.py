@@ -20,7 +20,7 @@ from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array
 
 
-def in_batches(
+def minibatch_sweeps(
     graph: Graph,
     sites: Sites,
     *,
@@ -121,7 +121,7 @@ def _group_by_group(
     # the last batch is filled with the first rows
     order = (jnp.arange(steps * batch) % count).reshape(steps, batch)
 
-    def of_batch(state: tuple, index: Array) -> tuple[tuple, None]:
+    def batch_step(state: tuple, index: Array) -> tuple[tuple, None]:
         store, messages, largest, skipped = state
         pairs = zip(graph.variables, messages, strict=True)
         q = tuple(variable.belief(m) for variable, m in pairs)
@@ -138,7 +138,7 @@ def _group_by_group(
 
     zero = jnp.zeros((), factor.rows.y.dtype)
     start = (store, tuple(collect_messages(graph, (store,))), zero, zero)
-    (store, messages, residual, skipped), _ = jax.lax.scan(of_batch, start, order)
+    (store, messages, residual, skipped), _ = jax.lax.scan(batch_step, start, order)
     return _Sweep(messages, store, residual, skipped)
 
 
@@ -184,7 +184,7 @@ def _rows_in_turn(
     )
     given_variable = tuple((p.residual, p.offset) for p in projections)
 
-    def of_row(state: tuple, row: tuple) -> tuple[tuple, Stores]:
+    def row_step(state: tuple, row: tuple) -> tuple[tuple, Stores]:
         moments, largest, skipped, scores = state
         rows, old, columns, remainders = jax.tree.map(lambda x: x[None], row)
         marginals = []
@@ -215,7 +215,7 @@ def _rows_in_turn(
     start = tuple(belief.dense() for belief in projected(beliefs(graph, (store,))))
     along = (factor.rows, store, loadings, given_variable)
     begin = (start, zero, zero, scored)
-    (moments, residual, skipped, scores), new = jax.lax.scan(of_row, begin, along)
+    (moments, residual, skipped, scores), new = jax.lax.scan(row_step, begin, along)
     return _Sweep(moments, new, residual, skipped), scores
 
 

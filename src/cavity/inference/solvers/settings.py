@@ -215,7 +215,7 @@ class LayerSettings:
 
 @dataclasses.dataclass(frozen=True)
 class FixedPointSolver:
-    """How sites are brought to their fixed point.
+    """Settings of the solvers that find sites at their fixed point.
 
     Attributes:
         step: the damping step in (0, 1]; None adapts it.

@@ -36,12 +36,12 @@ GraphUnits = tuple[tuple[SiteUnits, ...], ...]
 def site_units(sites: Sites, moments: FixedMarginals) -> GraphUnits:
     """Units of the sites at given marginals."""
 
-    def of_edge(site: ScalarSites, moment: tuple[Array, Array]) -> SiteUnits:
+    def edge_units(site: ScalarSites, moment: tuple[Array, Array]) -> SiteUnits:
         mean, var = (jnp.broadcast_to(x, site.shift.shape) for x in moment)
         return SiteUnits(mean, 1.0 / jnp.sqrt(var), jnp.sqrt(2.0) / var)
 
     return tuple(
-        tuple(of_edge(*pair) for pair in zip(*edges, strict=True))
+        tuple(edge_units(*pair) for pair in zip(*edges, strict=True))
         for edges in zip(sites, moments, strict=True)
     )
 
@@ -49,23 +49,23 @@ def site_units(sites: Sites, moments: FixedMarginals) -> GraphUnits:
 def from_coordinates(units: GraphUnits, coordinates: Sites) -> Sites:
     """Changes of sites from changes of their coordinates."""
 
-    def of_edge(x: ScalarSites, unit: SiteUnits) -> ScalarSites:
+    def edge_change(x: ScalarSites, unit: SiteUnits) -> ScalarSites:
         precision = unit.precision * x.precision
         return type(x)(unit.shift * x.shift + unit.centre * precision, precision)
 
-    return jax.tree.map(of_edge, coordinates, units, is_leaf=is_site)
+    return jax.tree.map(edge_change, coordinates, units, is_leaf=is_site)
 
 
 def to_coordinates(units: GraphUnits, change: Sites) -> Sites:
     """Changes of the coordinates of sites from changes of the sites."""
 
-    def of_edge(x: ScalarSites, unit: SiteUnits) -> ScalarSites:
+    def edge_coordinates(x: ScalarSites, unit: SiteUnits) -> ScalarSites:
         shift = (x.shift - unit.centre * x.precision) / unit.shift
         return type(x)(shift, x.precision / unit.precision)
 
-    return jax.tree.map(of_edge, change, units, is_leaf=is_site)
+    return jax.tree.map(edge_coordinates, change, units, is_leaf=is_site)
 
 
 def is_site(x: object) -> bool:
-    """Whether a tree ends here, at the sites of an edge."""
+    """True for the sites of an edge, where a tree ends."""
     return isinstance(x, AbstractSites)

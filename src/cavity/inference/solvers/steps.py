@@ -11,7 +11,7 @@ from cavity.inference.solvers.descent import accelerated, descend
 from cavity.inference.solvers.newton import Solution, solve
 from cavity.inference.solvers.parallel import SweepRecord, parallel, sweep
 from cavity.inference.solvers.rowwise import rowwise
-from cavity.inference.solvers.sequential import in_batches
+from cavity.inference.solvers.sequential import minibatch_sweeps
 from cavity.inference.solvers.settings import FixedPointSolver, NewtonSettings, SweepSettings
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
@@ -44,7 +44,7 @@ def run_sweeps(
         jnp.asarray(solver.enough),
     )
     static = {"batch": solver.batch, "downhill": downhill, "settings": solver.sweeps}
-    if problem.by_descent:
+    if problem.uses_descent:
         return _accelerated_descent(problem, sites, *limits[:2], limits[-1], solver.sweeps)
     if solver.rowwise:
         return _rowwise_sweeps(problem, sites, *limits[:2])
@@ -100,7 +100,7 @@ def _sweeps(
     if batch is not None:
         if any(variable.chained for variable in graph.variables):
             raise ValueError("states in time move in parallel sweeps: leave batch=None")
-        swept, record = in_batches(graph, sites, batch=batch, step=step, **limits)
+        swept, record = minibatch_sweeps(graph, sites, batch=batch, step=step, **limits)
     else:
         swept, record = parallel(graph, sites, step=step, longest=longest, enough=enough, **limits)
     swept = frozen(swept)
@@ -116,12 +116,12 @@ def _sweeps(
 
 @compiled
 def residual_of(problem: Problem, sites: Sites) -> tuple[Array, Array]:
-    """What a further sweep would change, in deviations, and the sites it would skip."""
+    """Residual of a further sweep, in deviations, and the number of sites that it would skip."""
     return sweep(problem.graph(), sites, 1.0)[1:]
 
 
 def is_defined(problem: Problem, sites: Sites) -> bool:
-    """Whether the energy is finite: not where a belief or a cavity is improper."""
+    """True if the energy is finite: not where a belief or a cavity is improper."""
     return bool(np.isfinite(energy_of(problem, sites)))
 
 
@@ -149,5 +149,5 @@ def _newton(
 
 
 def at_fixed_point(problem: Problem, solver: FixedPointSolver, solution: Solution) -> bool:
-    """Whether Newton's method reached a fixed point, as near as the precision allows."""
+    """True if Newton's method reached a fixed point, as near as the precision allows."""
     return float(solution.gap) < problem.attainable(solver.newton.tolerance)

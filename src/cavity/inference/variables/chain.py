@@ -54,7 +54,7 @@ class ChainBelief(AbstractBelief):
 
 
 class Links(NamedTuple):
-    """How rows follow each other.
+    """Links between consecutive rows.
 
     Attributes:
         first: 1 where a row starts a series.
@@ -71,7 +71,7 @@ class Links(NamedTuple):
 
 
 def links_of(rows: Rows) -> Links:
-    """How rows follow each other, from their series."""
+    """Links between consecutive rows, from their series."""
     series = rows.side[SERIES]
     before = jnp.concatenate([jnp.full(1, PADDING, series.dtype), series[:-1]])
     present, same = series != PADDING, series == before

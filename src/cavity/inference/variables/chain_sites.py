@@ -66,7 +66,7 @@ class ChainSites(eqx.Module):
         return ChainSites(links.present[:, None] * shift, precision, coupling)
 
     def fisher_scale(self, q: ChainBelief) -> "ChainSites":
-        """What changes of the numbers are measured in: deviations, and products of two."""
+        """Scales of the numbers: deviations, and products of two."""
         deviation = jnp.sqrt(jnp.diagonal(q.cov, axis1=-2, axis2=-1))
         before = jnp.roll(deviation, 1, axis=0)
         within = deviation[:, :, None] * deviation[:, None, :] * 0.5**0.5

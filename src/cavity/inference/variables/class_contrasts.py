@@ -42,7 +42,7 @@ class Contrasts(eqx.Module):
     def sent(
         self, shift: Float[Array, "N C"], precision: Float[Array, "N C"]
     ) -> tuple[Float[Array, "N C"], Float[Array, "N C"], Float[Array, " N"]]:
-        r"""What sites say about the functions: $\boldsymbol\nu$, $\boldsymbol\pi$, log scale."""
+        r"""Messages to the functions: $\boldsymbol\nu$, $\boldsymbol\pi$, log scale."""
         shift = jnp.where(self.seen > 0.0, 0.0, shift)
         weights = self.weights(precision)
         s, total = jnp.sum(weights, axis=1), jnp.sum(shift, axis=1)
@@ -101,6 +101,6 @@ class Contrasts(eqx.Module):
     def class_sites(
         self, shift: Float[Array, "N C"], precision: Float[Array, "N C"]
     ) -> BlockSites:
-        """What the sites of a row say about its functions, as one site each."""
+        """Sites of a row as one site on each of its functions."""
         nu, pi, _ = self.sent(shift, precision)
         return BlockSites(nu[:, None], class_precision(pi)[:, None])

@@ -104,7 +104,7 @@ class CoupledClassValuesBelief(AbstractClassBelief):
             # KB = I - D⁻¹ B
             return own, self.root.T - weighed
 
-        own, halves = self._over_classes(half)
+        own, halves = self._map_class_values(half)
         cov = jnp.einsum("knm,lnm->nkl", halves, halves)
         return self._means(), cov + own.T[:, :, None] * jnp.eye(len(own), dtype=own.dtype)
 
@@ -118,13 +118,13 @@ class CoupledClassValuesBelief(AbstractClassBelief):
         def contrast(own: Array, weighed: Array) -> tuple[Array, Array]:
             return own, jnp.sum((common - weighed) ** 2, axis=1)
 
-        own, spread = self._over_classes(contrast)
+        own, spread = self._map_class_values(contrast)
         return contrasts.apart(self._means(), own.T, spread.T, sites.shift, sites.precision)
 
     def _means(self) -> Float[Array, "N C"]:
         return _times(self.covariance, self.weights).T
 
-    def _over_classes(
+    def _map_class_values(
         self, fn: Callable[[Array, Array], tuple[Array, Array]]
     ) -> tuple[Array, Array]:
         """Maps over the classes a function of own variances and of D⁻¹ B P^-T/2.
@@ -139,7 +139,7 @@ class CoupledClassValuesBelief(AbstractClassBelief):
             own = cast(Array, share) / pi
             return fn(jnp.maximum(own, 0.0), (B @ self.root.T) / pi[:, None])
 
-        return _over_classes(one, self.covariance, self.blocks, self.precision)
+        return _map_classes(one, self.covariance, self.blocks, self.precision)
 
     def dense(self) -> tuple[Float[Array, "1 M"], Float[Array, "1 M M"]]:
         K = _each(self.covariance, len(self.weights))
@@ -180,7 +180,7 @@ class CoupledClassValues(AbstractClassVariable):
             L = cholesky(jnp.eye(len(d), dtype=d.dtype) + d[:, None] * K * d)
             return gram_lower(inverse_lower(L) * d), log_determinant(L)
 
-        blocks, volumes = _over_classes(one, self.covariance, pi)
+        blocks, volumes = _map_classes(one, self.covariance, pi)
         L = cholesky(jnp.sum(blocks, axis=0))
         s, K = jnp.sum(pi, axis=0), self.covariance
 
@@ -292,7 +292,7 @@ def _times(matrices: Float[Array, "G N N"], vectors: Float[Array, "C N"]) -> Flo
     return jnp.einsum("kij,kj->ki", matrices, vectors)
 
 
-def _over_classes(
+def _map_classes(
     fn: Callable[..., Result], covariance: Float[Array, "G N N"], *parts: Array
 ) -> Result:
     """Maps over the classes, one at a time, a function of a covariance and parts of its own."""

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from cavity.inference.factors.gaussian_sites import projected_gaussian_messages
 from cavity.inference.graph.base import (
     AbstractProjectedBelief,
     AbstractProjectedVariable,
@@ -20,7 +19,8 @@ from cavity.inference.graph.base import (
     Projection,
 )
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import observed_mean
+from cavity.inference.variables.gaussian_sites import projected_gaussian_messages
+from cavity.inference.variables.inducing_view import observed_mean
 from cavity.numerics.linalg import (
     cholesky_and_inverse,
     gram_lower,
@@ -34,7 +34,7 @@ from cavity.numerics.types import Array, Bool, Float, Int, Scalar
 
 @dataclasses.dataclass(frozen=True)
 class FunctionValuesSettings:
-    """Where the covariance form changes from one expression to another.
+    """Thresholds between expressions of the covariance form.
 
     Attributes:
         certain: precision, over the prior's, above which a site sets the scale of its value.
@@ -183,7 +183,7 @@ class FunctionValues(AbstractProjectedVariable):
         eye = jnp.eye(K.shape[0], dtype=K.dtype)
         # B = I + T^½ K T^½
         L, root = jax.vmap(cholesky_and_inverse)(eye + s[:, :, None] * K * s[:, None, :])
-        half = solve_triangular(L, _by_group(u, groups, replicas), lower=True)  # G N R
+        half = solve_triangular(L, _grouped(u, groups, replicas), lower=True)  # G N R
         weights = s[:, :, None] * solve_triangular(L, half, lower=True, trans=1)
         # log scale + ½ νᵀ(K⁻¹ + T)⁻¹ν = Σ (log scale + ½ u²) - ½ uᵀB⁻¹u, rows cancelling first
         rows = jnp.sum(messages.log_scale + 0.5 * jnp.sum(u**2, axis=1))
@@ -191,7 +191,7 @@ class FunctionValues(AbstractProjectedVariable):
         volume = -0.5 * replicas * jnp.sum(log_determinant(L))
         root = root * s[:, None, :]
         parts = _Parts(K, u, tau, jnp.where(certain, 0.0, messages.shift), rows)
-        left = _by_group(parts.left, groups, replicas)
+        left = _grouped(parts.left, groups, replicas)
         lowered = jnp.minimum(tau, 0.0).T if self.mixed else None
         weights, raised, gained = _with_others(K, root, weights, left, lowered)
         belief = FunctionValuesBelief(
@@ -207,7 +207,7 @@ class FunctionValues(AbstractProjectedVariable):
 
 
 class _Parts(eqx.Module):
-    r"""What a log-partition depends on, where sites are certain in terms of $u = \nu / \sqrt\tau$.
+    r"""Arguments of a log-partition, where sites are certain in terms of $u = \nu / \sqrt\tau$.
 
     In these its slopes keep their digits at the smallest noise: with weights
     $w = \nu - \tau m$ what is left of the site and the mean is known without a difference.
@@ -243,7 +243,7 @@ def _slopes(belief: FunctionValuesBelief, parts: _Parts, certain: Bool[Array, "N
     return _Parts(prior, by_u, by_tau, mean, jnp.ones((), w.dtype))
 
 
-def _by_group(x: Float[Array, "N P"], groups: int, replicas: int) -> Float[Array, "G N R"]:
+def _grouped(x: Float[Array, "N P"], groups: int, replicas: int) -> Float[Array, "G N R"]:
     return jnp.moveaxis(x.reshape(-1, groups, replicas), 0, 1)
 
 

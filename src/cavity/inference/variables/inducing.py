@@ -168,7 +168,7 @@ class TiedInducing(AbstractVariable):
 def condition_standard_normal(
     messages: Messages,
 ) -> tuple[Float[Array, "G R M"], Float[Array, "G M M"], Float[Array, "G M M"], Scalar]:
-    r"""What messages $\mathbf h, \mathbf P$ make of a standard normal prior.
+    r"""Posterior of a standard normal prior and messages $\mathbf h, \mathbf P$.
 
     Returns the means, the inverses of the lower Cholesky factors of $\mathbf B = \mathbf I +
     \mathbf P$, the covariances $\mathbf B^{-1}$ and the log normaliser.

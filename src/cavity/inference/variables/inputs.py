@@ -43,7 +43,7 @@ class DirectInputs(AbstractVariable):
 
 
 def no_beliefs() -> InputBelief:
-    """In the place of beliefs that are functions of the rows."""
+    """Empty belief, for rows whose beliefs are functions of the rows."""
     nothing = jnp.zeros((0, 0))
     return InputBelief(nothing, nothing, jnp.zeros(()))
 

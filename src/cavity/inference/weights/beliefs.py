@@ -39,16 +39,16 @@ class DenseWeights(AbstractProjectedBelief):
     def marginal(self, projection: Projection) -> Pair:
         A = projection.loadings
         if A is None:
-            return self.of_weights()
+            return self.weight_moments()
         mean, var = (self.mean @ A).T, jnp.sum((self.root @ A) ** 2, axis=1).T
         return mean, jnp.broadcast_to(var, mean.shape)
 
-    def of_weights(self) -> Pair:
+    def weight_moments(self) -> Pair:
         """Means and variances of the weights."""
         mean, var = self.mean.T, jnp.sum(self.root**2, axis=1).T
         return mean, jnp.broadcast_to(var, mean.shape)
 
-    def of_rows(self) -> Pair | None:
+    def row_moments(self) -> Pair | None:
         """Moments of the function at the rows of the data, where the belief knows them."""
         return None
 
@@ -178,17 +178,17 @@ class FactoredWeights(AbstractProjectedBelief):
     def marginal(self, projection: Projection) -> Pair:
         A = projection.loadings
         if A is None:
-            return self.of_weights()
+            return self.weight_moments()
         pairs = [(group.mean @ A, group.spread(A)) for group in self.groups]
         mean, var = (jnp.stack(each, axis=1) for each in zip(*pairs, strict=True))
         return mean, var
 
-    def of_weights(self) -> Pair:
+    def weight_moments(self) -> Pair:
         """Means and variances of the weights."""
         mean = jnp.stack([group.mean for group in self.groups], axis=1)
         return mean, jnp.stack([group.variances() for group in self.groups], axis=1)
 
-    def of_rows(self) -> Pair | None:
+    def row_moments(self) -> Pair | None:
         """Moments of the function at the rows of the data, where the belief knows them."""
         mean = jnp.stack([group.row_mean for group in self.groups], axis=1)
         return mean, jnp.stack([group.row_var for group in self.groups], axis=1)

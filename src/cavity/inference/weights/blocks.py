@@ -16,7 +16,7 @@ Pair = tuple[Array, Array]
 
 
 class Blocks(eqx.Module):
-    """Which weights stand in the places of each block.
+    """Positions of the weights in each block.
 
     Blocks with fewer weights than the widest have empty places at their end.
 
@@ -31,7 +31,7 @@ class Blocks(eqx.Module):
     count: int = eqx.field(static=True)
 
     @classmethod
-    def of_columns(cls, blocks: Sequence[Sequence[int]], dtype: jnp.dtype) -> "Blocks":
+    def from_columns(cls, blocks: Sequence[Sequence[int]], dtype: jnp.dtype) -> "Blocks":
         """The blocks of these columns, none of them empty."""
         width = max(map(len, blocks))
         index = np.array([[*block, *[block[0]] * (width - len(block))] for block in blocks])

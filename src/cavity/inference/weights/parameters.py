@@ -44,11 +44,11 @@ def checked_scales(prior: Any, priors: Mapping[str, Any] | None) -> GaussianScal
         raise ValueError(
             f"one or two parameters of a prior can be integrated, given {len(priors)}"
         )
-    return GaussianScales.of(priors, named(bijections(prior)))
+    return GaussianScales.from_priors(priors, named(bijections(prior)))
 
 
 class ScaleBeliefs(eqx.Module):
-    """What is known of the integrated parameters of a prior.
+    """Posterior of the integrated parameters of a prior.
 
     Attributes:
         names: dotted names of the parameters.
@@ -76,7 +76,7 @@ class ScaleBeliefs(eqx.Module):
         """Means and deviations of every parameter, one entry per group."""
         found = []
         for view, belief in zip(self.views, self.beliefs, strict=True):
-            mean, var = _moments(view.of_groups(), belief, 1)
+            mean, var = _moments(view.group_view(), belief, 1)
             found.append((mean[:, 0], jnp.sqrt(var[:, 0])))
         return tuple(found)
 

@@ -106,11 +106,11 @@ class IntegratedPriorTerm(PriorTerm):
     ) -> tuple[Tilted, ...]:
         mean, var, residual = latents[0]
 
-        def of_some(prior: AbstractWeightPrior, m: Array, v: Array) -> tuple[Tilted, ...]:
+        def tilted_weights(prior: AbstractWeightPrior, m: Array, v: Array) -> tuple[Tilted, ...]:
             own, others = cast(IntegratedPrior, prior).tilted_with_parameters(m, v, power)
             return (own, *others)
 
-        return weight_by_weight(of_some, self.seen_by(latents), mean, var + residual)
+        return weight_by_weight(tilted_weights, self.seen_by(latents), mean, var + residual)
 
     def seen_by(self, latents: tuple[Latent, ...]) -> IntegratedPrior:
         shape = latents[0].mean.shape

@@ -63,7 +63,7 @@ class PriorOfSome(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether its sites need no search."""
+        """True if its sites need no search."""
         return self.prior.gaussian and self.scales is None
 
 
@@ -116,13 +116,13 @@ def _with_blocks(
         # weights with the same variance are independent, in a block or not
         return [PriorOfSome(each, jnp.arange(count))]
 
-    def of(chosen: np.ndarray) -> AbstractWeightPrior:
+    def chosen_prior(chosen: np.ndarray) -> AbstractWeightPrior:
         return jax.tree.map(lambda x: x[chosen], each)
 
-    seen = Blocks.of_columns(blocks, jnp.result_type(*jax.tree.leaves(each)))
+    seen = Blocks.from_columns(blocks, jnp.result_type(*jax.tree.leaves(each)))
     first, others = np.array([block[0] for block in blocks]), np.flatnonzero(units >= len(blocks))
-    parts = [PriorOfSome(of(first), seen.index, blocks=seen)]
-    return [*parts, PriorOfSome(of(others), jnp.asarray(others))]
+    parts = [PriorOfSome(chosen_prior(first), seen.index, blocks=seen)]
+    return [*parts, PriorOfSome(chosen_prior(others), jnp.asarray(others))]
 
 
 def weights_with_priors(
@@ -156,10 +156,10 @@ def weights_with_priors(
         ridge = ridge.at[part.index].set(jnp.broadcast_to(own, part.index.shape))
     blocks = next((part.blocks for part in parts if part.blocks is not None), None)
     variable = Weights(ridge, outputs, loadings, (mixed, not exact), blocks)
-    return variable, [_of_prior(number, part, outputs, power, dtype) for part in parts]
+    return variable, [_prior_factor(number, part, outputs, power, dtype) for part in parts]
 
 
-def _of_prior(
+def _prior_factor(
     number: int,
     part: PriorOfSome,
     outputs: int,

@@ -37,7 +37,7 @@ _SHARES_TAKEN = (1, 4, 16)
 
 
 class Taken(NamedTuple):
-    """How a belief changes when precisions are taken from single weights.
+    """Changes of a belief when precisions are removed from single weights.
 
     Attributes:
         raised: U of the further covariance U^T U.
@@ -273,7 +273,7 @@ def _with_less(
     most, size = index.shape[0], group.mean.shape[0]
     sizes = sorted({0, *(most // share for share in _SHARES_TAKEN)})
 
-    def of_first(count: int) -> Taken:
+    def change_of_first(count: int) -> Taken:
         less = _taken(group, index[:count], taken[:count])
         return less._replace(
             raised=jnp.zeros((most, size), value.dtype).at[:count].set(less.raised)
@@ -281,13 +281,13 @@ def _with_less(
 
     needed = jnp.sum(taken != 0.0)
     which = jnp.searchsorted(jnp.array(sizes), needed)
-    branches = [lambda _, count=count: of_first(count) for count in sizes]
+    branches = [lambda _, count=count: change_of_first(count) for count in sizes]
     less = cast(Taken, jax.lax.switch(which, branches, None))
     return group.raised_by(*less[:-1]), value + less.value
 
 
 def _taken(group: FactoredGroup, index: Int[Array, " k"], taken: Float[Array, " k"]) -> Taken:
-    r"""What changes when precisions are taken from these weights.
+    r"""Changes of the belief when precisions are removed from these weights.
 
     With $\mathbf W^2$ what is taken and the covariance $\boldsymbol\Sigma$ before,
     $\mathbf C = \mathbf I - \mathbf W \boldsymbol\Sigma \mathbf W$ is positive definite just where

@@ -9,7 +9,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.factors.gaussian_sites import exact_sites, projected_gaussian_messages
 from cavity.inference.graph.base import (
     AbstractProjectedVariable,
     AbstractProjectedView,
@@ -25,6 +24,7 @@ from cavity.inference.graph.base import (
 )
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, ScalarSites
+from cavity.inference.variables.gaussian_sites import exact_sites, projected_gaussian_messages
 from cavity.inference.weights.beliefs import DenseWeights, FactoredWeights
 from cavity.inference.weights.block_sites import WeightBlockSites
 from cavity.inference.weights.blocks import Blocks
@@ -35,7 +35,7 @@ from cavity.numerics.types import Array, Float, Int
 
 
 class Design(eqx.Module):
-    """What the weights multiply: columns about their centre in units of their scale.
+    """Design matrix: columns about their centre in units of their scale.
 
     Attributes:
         centre: subtracted from the columns; None for zero.
@@ -75,7 +75,7 @@ class AbstractLinearView(AbstractProjectedView):
         rows: Rows,
         sites: AbstractSites | None = None,
     ) -> Marginal:
-        known = belief.of_rows()
+        known = belief.row_moments()
         projection = self.project(rows)
         moments = belief.marginal(projection) if known is None else known
         return projected_marginal(*moments, projection)
@@ -281,7 +281,7 @@ class ParameterView(AbstractProjectedView):
     groups: int = eqx.field(static=True)
 
     def projection(self, outputs: int = 1) -> Projection:
-        """What the rows see of whitened parameters."""
+        """Linear map from whitened parameters to rows."""
         dtype = jnp.result_type(self.deviation)
         loadings = self.deviation * (jnp.arange(self.groups)[:, None] == self.index).astype(dtype)
         size = self.index.shape[0]
@@ -291,7 +291,7 @@ class ParameterView(AbstractProjectedView):
     def project(self, rows: Rows) -> Projection:
         return self.projection(rows.y.shape[1])
 
-    def of_groups(self) -> "ParameterView":
+    def group_view(self) -> "ParameterView":
         """The view with one row for each group."""
         return dataclasses.replace(self, index=jnp.arange(self.groups))
 

@@ -24,7 +24,7 @@ class WholeSites(AbstractSites):
     precision: Float[Array, "N P t"]
 
     @classmethod
-    def of(cls, sites: BlockSites) -> "WholeSites":
+    def from_blocks(cls, sites: BlockSites) -> "WholeSites":
         """The same sites, of which the precisions are symmetric."""
         rows, columns = lower(sites.shift.shape[-1])
         return cls(sites.shift, sites.precision[..., rows, columns])
@@ -50,7 +50,9 @@ class WholeSites(AbstractSites):
     def moment_match(
         self, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
     ) -> "WholeSites":
-        return WholeSites.of(self.matrices().moment_match(mean, var, slope, curvature, power))
+        return WholeSites.from_blocks(
+            self.matrices().moment_match(mean, var, slope, curvature, power)
+        )
 
     def where(self, new: "WholeSites", ok: Bool[Array, "N P"]) -> "WholeSites":
         shift, precision = (
@@ -63,8 +65,8 @@ class WholeSites(AbstractSites):
         return self.matrices().moment_change(new.matrices(), var)
 
     def fisher_scale(self, var: Array) -> "WholeSites":
-        """As of `BlockSites`, where a number off the diagonal stands for two entries."""
-        found = WholeSites.of(self.matrices().fisher_scale(var))
+        """Scales as in `BlockSites`, where a number off the diagonal stands for two entries."""
+        found = WholeSites.from_blocks(self.matrices().fisher_scale(var))
         rows, columns = lower(self.shift.shape[-1])
         twice = np.where(rows == columns, 1.0, 2.0**0.5)
         return WholeSites(found.shift, found.precision * jnp.asarray(twice, var.dtype))

@@ -98,11 +98,11 @@ def _tilted(term: Terms, row: Row) -> _Tilted:
 def cross(expansion: Expansion, row: Row) -> Float[Array, " M"]:
     """The expected covariances with the function at the inducing points."""
 
-    def of_term(term: Terms) -> Float[Array, " M"]:
+    def term_cross(term: Terms) -> Float[Array, " M"]:
         tilted = _tilted(term, row)
         return jnp.real(tilted.total * tilted.height)
 
-    terms = [jnp.sum(jax.vmap(of_term)(stack), axis=0) for stack in expansion.stacks]
+    terms = [jnp.sum(jax.vmap(term_cross)(stack), axis=0) for stack in expansion.stacks]
     # an input with variance is never equal to a point
     equal = (row.mean == row.Z) & (_variances(row.cov) == 0.0)
     spikes = [
@@ -131,14 +131,14 @@ def _variances(cov: Array) -> Float[Array, " D"]:
 def slopes(expansion: Expansion, row: Row) -> Float[Array, "M D"]:
     """The expected slopes of the covariances in the input: the slopes of `cross` in its mean."""
 
-    def of_term(term: Terms) -> Float[Array, "M D"]:
+    def term_slopes(term: Terms) -> Float[Array, "M D"]:
         tilted = _tilted(term, row)
         slope = tilted.height[..., None] * tilted.slope
         if tilted.coefficients is not None:
             slope = slope + spread(damping(row.cov, term.precision), tilted.coefficients)
         return jnp.real(tilted.total[:, None] * slope)
 
-    terms = [jnp.sum(jax.vmap(of_term)(stack), axis=0) for stack in expansion.stacks]
+    terms = [jnp.sum(jax.vmap(term_slopes)(stack), axis=0) for stack in expansion.stacks]
     return sum(terms, jnp.zeros(row.Z.shape, row.mean.dtype))
 
 
@@ -149,21 +149,21 @@ def covariance(expansion: Expansion, row: Row) -> Float[Array, "M M"]:
     exponentials.
     """
     zero = jnp.zeros((len(row.Z), len(row.Z)), row.mean.dtype)
-    return _over_pairs(expansion, lambda a, b: jnp.real(_between(a, b, row)), zero)
+    return _sum_over_pairs(expansion, lambda a, b: jnp.real(_term_covariance(a, b, row)), zero)
 
 
 def form(expansion: Expansion, row: Row, W: Float[Array, "M M"]) -> Scalar:
     """The sum of the products of the covariance of k(x, Z) with a symmetric matrix."""
 
-    def of_pair(a: Terms, b: Terms) -> Scalar:
+    def pair_form(a: Terms, b: Terms) -> Scalar:
         if b is a and a.local and a.frequency is None and a.factor is None:
             return _form_of_bump(a, row, W)
-        return jnp.sum(W * jnp.real(_between(a, b, row)))
+        return jnp.sum(W * jnp.real(_term_covariance(a, b, row)))
 
-    return _over_pairs(expansion, of_pair, jnp.zeros((), row.mean.dtype))
+    return _sum_over_pairs(expansion, pair_form, jnp.zeros((), row.mean.dtype))
 
 
-def _over_pairs(
+def _sum_over_pairs(
     expansion: Expansion, of_pair: Callable[[Terms, Terms], Array], zero: Array
 ) -> Array:
     """The sum of what is computed of all pairs of terms."""
@@ -171,11 +171,11 @@ def _over_pairs(
     stacks = [terms for terms in expansion.stacks if not terms.constant]
     for i, first in enumerate(stacks):
         for second in stacks[i:]:
-            total = total + _over_stacks(first, second, of_pair, zero)
+            total = total + _sum_over_stacks(first, second, of_pair, zero)
     return total
 
 
-def _over_stacks(
+def _sum_over_stacks(
     first: Terms, second: Terms, of_two: Callable[[Terms, Terms], Array], zero: Array
 ) -> Array:
     """The sum over all pairs of terms of two stacks, those of two different terms twice."""
@@ -189,7 +189,7 @@ def _over_stacks(
         i, j, share = np.tile(i, 2), np.tile(j, 2), np.tile(0.5 * share, 2)
         sign = np.concatenate([sign, -sign])
 
-    def of_pair(i: Array | int, j: Array | int, sign: Array | float) -> Array:
+    def pair_value(i: Array | int, j: Array | int, sign: Array | float) -> Array:
         a = jax.tree.map(lambda x: x[i], first)
         b = a if alike and len(share) == 1 else jax.tree.map(lambda x: x[j], second)
         if waves:
@@ -197,11 +197,11 @@ def _over_stacks(
         return of_two(a, b)
 
     if len(share) == 1:
-        return share[0] * of_pair(0, 0, 1.0)
+        return share[0] * pair_value(0, 0, 1.0)
 
     def step(total: Array, pair: tuple[Array, ...]) -> tuple[Array, None]:
         *index, share = pair
-        return total + share * of_pair(*index), None
+        return total + share * pair_value(*index), None
 
     dtype = zero.dtype
     pairs = jnp.asarray(i), jnp.asarray(j), jnp.asarray(sign, dtype), jnp.asarray(share, dtype)
@@ -211,7 +211,7 @@ def _over_stacks(
     return jax.lax.scan(step, zero, pairs, unroll=UNROLLED)[0]
 
 
-def _between(a: Terms, b: Terms, row: Row) -> Array:
+def _term_covariance(a: Terms, b: Terms, row: Row) -> Array:
     """$E[ab] - E[a] E[b]$ of two terms, (M, M), or its transpose."""
     A = _tilted(a, row)
     B = A if b is a else _tilted(b, row)
@@ -220,7 +220,7 @@ def _between(a: Terms, b: Terms, row: Row) -> Array:
         return _with_line(A, B, T)
     if not a.local:
         return _with_line(B, A, T)
-    return _between_bumps(a, b, A, B, T, row.cov)
+    return _bump_covariance(a, b, A, B, T, row.cov)
 
 
 def _with_line(A: _Tilted, B: _Tilted, T: Array) -> Array:
@@ -234,7 +234,7 @@ def _with_line(A: _Tilted, B: _Tilted, T: Array) -> Array:
     return (A.total[:, None] * slope) @ (B.total[:, None] * spread(T, B.coefficients)).T
 
 
-def _between_bumps(a: Terms, b: Terms, A: _Tilted, B: _Tilted, T: Array, cov: Array) -> Array:
+def _bump_covariance(a: Terms, b: Terms, A: _Tilted, B: _Tilted, T: Array, cov: Array) -> Array:
     r"""The covariance of two terms with bumps.
 
     With $E[e^{q_a + q_b}] = e^{\rho_a + \rho_b + L}$ the logarithm L of the ratio is a sum of

@@ -1,4 +1,4 @@
-"""How far the mean of a product exceeds the product of means, in quick loops over all pairs.
+"""Excess of the mean of a product over the product of means, in quick loops over all pairs.
 
 XLA computes exponentials of a matrix many at a time only where the loop reads whole matrices, and
 never sines. So what varies along rows or columns comes as a product of matrices, and sines are

@@ -16,14 +16,14 @@ def expected_cross(
     kernel: AbstractKernel, inputs: GaussianInputs, Z: Float[Array, "M D"]
 ) -> Float[Array, "N M"]:
     r"""Expected covariances $\mathbb E\, k(\mathbf x_n, \mathbf z_m)$ with the inducing points."""
-    inputs, Z = _on_device(inputs, Z)
+    inputs, Z = _device_arrays(inputs, Z)
     of = _rule(kernel, inputs, Z)
     return map_inputs(lambda rows: of.cross(rows, Z), inputs, of.numbers(Z))
 
 
 def expected_diag(kernel: AbstractKernel, inputs: GaussianInputs) -> Float[Array, " N"]:
     r"""Expected variances $\mathbb E\, k(\mathbf x_n, \mathbf x_n)$."""
-    (inputs,) = _on_device(inputs)
+    (inputs,) = _device_arrays(inputs)
     of = _rule(kernel, inputs, inputs.mean[:1])
     return map_inputs(lambda rows: of.diag(rows), inputs, of.numbers(inputs.mean[:1]))
 
@@ -37,7 +37,7 @@ def expected_slopes(
     covariances with k are $\mathbf S\, \mathbb E\, \partial k$, so $\mathbb E\, \mathbf x k$ is
     $\boldsymbol\mu\, \mathbb E\, k + \mathbf S\, \mathbb E\, \partial k$.
     """
-    inputs, Z = _on_device(inputs, Z)
+    inputs, Z = _device_arrays(inputs, Z)
     of = _rule(kernel, inputs, Z)
     return map_inputs(lambda rows: of.slopes(rows, Z), inputs, of.numbers(Z))
 
@@ -59,7 +59,7 @@ def covariance_forms(
         Z: M inducing points.
         W: symmetric matrices.
     """
-    inputs, Z, W = _on_device(inputs, Z, W)
+    inputs, Z, W = _device_arrays(inputs, Z, W)
     of, W = _rule(kernel, inputs, Z), symmetric(W)
 
     return map_inputs(lambda rows: of.forms(rows, Z, W), inputs, of.numbers(Z))
@@ -81,7 +81,7 @@ def covariance_products(
         left: vectors a.
         right: vectors b.
     """
-    inputs, Z, left, right = _on_device(inputs, Z, left, right)
+    inputs, Z, left, right = _device_arrays(inputs, Z, left, right)
     of = _rule(kernel, inputs, Z)
 
     def chunk(rows: GaussianInputs, left: Array, right: Array) -> Float[Array, "n P"]:
@@ -97,7 +97,7 @@ def covariance_sum(
     weights: Float[Array, "N G"],
 ) -> Float[Array, "G M M"]:
     r"""Sums $\sum_n w_{ng}\, \mathrm{Cov}\, k(\mathbf x_n, \mathbf Z)$ over the inputs."""
-    inputs, Z, weights = _on_device(inputs, Z, weights)
+    inputs, Z, weights = _device_arrays(inputs, Z, weights)
     of = _rule(kernel, inputs, Z)
 
     def chunk(rows: tuple[GaussianInputs, Array]) -> Float[Array, "G M M"]:
@@ -114,13 +114,13 @@ def expected_outer_sum(
     weights: Float[Array, "N G"],
 ) -> Float[Array, "G M M"]:
     r"""Sums $\sum_n w_{ng}\, \mathbb E\, \mathbf k_n \mathbf k_n^\top$, $k_{nm} = k(x_n, z_m)$."""
-    inputs, Z, weights = _on_device(inputs, Z, weights)
+    inputs, Z, weights = _device_arrays(inputs, Z, weights)
     K = expected_cross(kernel, inputs, Z)
     squares = (weights.T[:, :, None] * K).swapaxes(1, 2) @ K
     return covariance_sum(kernel, inputs, Z, weights) + squares
 
 
-def _on_device(*trees: Any) -> Any:
+def _device_arrays(*trees: Any) -> Any:
     """Arrays of numpy as those of JAX, which compiled loops over rows can take elements of."""
     return jax.tree.map(jnp.asarray, trees)
 

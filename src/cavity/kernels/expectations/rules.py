@@ -1,4 +1,4 @@
-"""How expectations of a kernel are computed: in closed form, or at nodes."""
+"""Rules for expectations of a kernel: in closed form, or at nodes."""
 
 import abc
 from collections.abc import Callable
@@ -64,16 +64,16 @@ class ClosedForm(AbstractRule):
     expansion: Expansion
 
     def cross(self, inputs: GaussianInputs, Z: Float[Array, "M D"]) -> Float[Array, "N M"]:
-        return self._of_rows(closed_form.cross, inputs, Z)
+        return self._map_rows(closed_form.cross, inputs, Z)
 
     def diag(self, inputs: GaussianInputs) -> Float[Array, " N"]:
-        return self._of_rows(closed_form.diag, inputs, inputs.mean[:0])
+        return self._map_rows(closed_form.diag, inputs, inputs.mean[:0])
 
     def slopes(self, inputs: GaussianInputs, Z: Float[Array, "M D"]) -> Float[Array, "N M D"]:
-        return self._of_rows(closed_form.slopes, inputs, Z)
+        return self._map_rows(closed_form.slopes, inputs, Z)
 
     def covariance(self, inputs: GaussianInputs, Z: Float[Array, "M D"]) -> Float[Array, "N M M"]:
-        return self._of_rows(closed_form.covariance, inputs, Z)
+        return self._map_rows(closed_form.covariance, inputs, Z)
 
     def forms(
         self, inputs: GaussianInputs, Z: Float[Array, "M D"], W: Float[Array, "P M M"]
@@ -84,7 +84,7 @@ class ClosedForm(AbstractRule):
         def form(expansion: Expansion, row: Row) -> Array:
             return closed_form.form(expansion, row, W[0])
 
-        return self._of_rows(form, inputs, Z)[:, None]
+        return self._map_rows(form, inputs, Z)[:, None]
 
     def weighted_sum(
         self, inputs: GaussianInputs, Z: Float[Array, "M D"], weights: Float[Array, "N G"]
@@ -95,13 +95,13 @@ class ClosedForm(AbstractRule):
     def numbers(self, Z: Float[Array, "M D"]) -> int:
         return len(Z) ** 2
 
-    def _of_rows(
+    def _map_rows(
         self, moment: Callable[[Expansion, Row], Array], inputs: GaussianInputs, Z: Array
     ) -> Array:
-        def of_row(mean: Array, cov: Array) -> Array:
+        def row_moment(mean: Array, cov: Array) -> Array:
             return moment(self.expansion, Row(mean, cov, Z))
 
-        return jax.vmap(of_row)(inputs.mean, inputs.cov)
+        return jax.vmap(row_moment)(inputs.mean, inputs.cov)
 
 
 class Nodes(AbstractRule):
@@ -211,13 +211,13 @@ def _sum_backward(arguments: tuple, slopes: Float[Array, "G M M"]) -> tuple:
     def total(
         expansion: Expansion, mean: Array, cov: Array, Z: Array, weights: Array
     ) -> Float[Array, ""]:
-        def of_row(mean: Array, cov: Array, W: Array) -> Array:
+        def row_form(mean: Array, cov: Array, W: Array) -> Array:
             return closed_form.form(expansion, Row(mean, cov, Z), W)
 
         if len(slopes) == 1:
-            return weights[:, 0] @ jax.vmap(of_row, (0, 0, None))(mean, cov, slopes[0])
+            return weights[:, 0] @ jax.vmap(row_form, (0, 0, None))(mean, cov, slopes[0])
         own = jnp.einsum("ng,gkm->nkm", weights, slopes)
-        return jnp.sum(jax.vmap(of_row)(mean, cov, own))
+        return jnp.sum(jax.vmap(row_form)(mean, cov, own))
 
     return jax.grad(total, (0, 1, 2, 3, 4))(*arguments)
 

@@ -16,7 +16,7 @@ from cavity.numerics.types import Array, Bool, Float
 
 
 class LinearFactor(NamedTuple):
-    """What a linear kernel is made of.
+    """Parameters of a linear kernel.
 
     Args:
         variance: v (T, D), of slopes.
@@ -53,7 +53,7 @@ class Terms(eqx.Module):
 
     @property
     def constant(self) -> bool:
-        """Whether the terms do not depend on the input."""
+        """True if the terms do not depend on the input."""
         return not self.local and self.factor is None
 
 

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 
 from cavity.learning.active.sample_entropy import sample_entropy
 from cavity.learning.active.suggest import check_joint
-from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.result import Inference
+from cavity.learning.blas_threads import with_one_blas_thread
+from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.process import AbstractProcess, SparseProcess
 from cavity.models.state_space.paths import sampled_paths
 from cavity.models.state_space.propagation import StateBelief
-from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.numerics.validation import check_columns, check_finite, float_array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +36,7 @@ class ControlSuggestion:
     information: np.ndarray
 
 
+@with_one_blas_thread
 def suggest_controls(
     posterior: Any,
     start: ArrayLike,
@@ -73,7 +74,7 @@ def suggest_controls(
     if isinstance(posterior, Inference):
         posterior = posterior.posterior
     functions = _next_state(posterior)
-    u = as_floats("controls", controls)
+    u = float_array("controls", controls)
     u = u[:, :, None] if u.ndim == 2 else u
     if u.ndim != 3 or 0 in u.shape[:2]:
         raise ValueError(
@@ -81,7 +82,7 @@ def suggest_controls(
             f"least one step; given shape {np.shape(controls)}"
         )
     check_finite("controls", u)
-    x = as_floats("start", start).reshape(1, -1)
+    x = float_array("start", start).reshape(1, -1)
     check_columns("start", x, functions.width)
     check_finite("start", x)
     columns = posterior.n_inputs - functions.width
@@ -94,8 +95,7 @@ def suggest_controls(
     mean = jnp.broadcast_to(jnp.asarray(x), (count, functions.width))
     belief = StateBelief(mean, jnp.zeros((count, functions.width, functions.width), mean.dtype))
     key = jax.random.key(seed)
-    with one_blas_thread():
-        drawn = sampled_paths(functions, belief, jnp.asarray(u), paths, "exact", key=key)
+    drawn = sampled_paths(functions, belief, jnp.asarray(u), paths, "exact", key=key)
     trajectories = np.moveaxis(np.asarray(drawn, float), 1, 0).reshape(count, paths, -1)
     entropies = np.array([sample_entropy(each, neighbours) for each in trajectories])
     noise = np.broadcast_to(np.asarray(functions.noise_variance, float), (functions.width,))

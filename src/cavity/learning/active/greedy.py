@@ -11,7 +11,7 @@ BLOCK = 128
 
 
 class Gains(NamedTuple):
-    """What candidates would add.
+    """Gains of candidates.
 
     Attributes:
         value: nats, or variance in squared units of f, (n,).
@@ -24,7 +24,7 @@ class Gains(NamedTuple):
 
 
 def gains_alone(pool: Pool, index: np.ndarray, places: np.ndarray, limit: int) -> np.ndarray:
-    """What each candidate would add as the only one, `limit` of them at a time.
+    """Gain of each candidate as the only one, `limit` of them at a time.
 
     Args:
         pool: the candidates.
@@ -47,7 +47,7 @@ def _gains(
     spread: np.ndarray,
     cross: np.ndarray | None,
 ) -> Gains:
-    """What candidates would add, by their moments and covariances with the reference."""
+    """Gains of candidates from their moments and covariances with the reference."""
     if pool.criterion == "variance":
         return Gains(pool.weights @ np.einsum("gllk->lk", spread) / len(spread), None)
     information, fisher = pool.values(index, mean, spread)
@@ -120,7 +120,7 @@ class _Known:
         self.lowering = np.zeros((*self.before.shape[:3], 0), self.before.dtype)
 
     def gains(self, at: np.ndarray) -> Gains:
-        """What some candidates would add now."""
+        """Current gains of some candidates."""
         cross = None
         if self.pool.criterion == "integrated":
             cross = self._columns(at, slice(len(self.index), None))

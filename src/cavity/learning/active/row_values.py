@@ -1,4 +1,4 @@
-r"""What one more output would tell of the function at its row, before it is known.
+r"""Expected information of one more output about the function at its row.
 
 With $G(y) = \partial \log p(y) / \partial m$, the slope of the log predictive density in the
 mean of f, and $v$ the variance of f, the mean of f given y is $m + v G(y)$, so by the law of total
@@ -34,7 +34,7 @@ LEAST = 1e-20
 
 
 class RowValues(NamedTuple):
-    """What the output of each row is expected to tell.
+    """Expected information of the output of each row.
 
     Attributes:
         information: mutual information of y and f, nats, (n,) or (n, P).
@@ -66,11 +66,11 @@ def row_values(
         total = jnp.broadcast_to(variance + spread, spread.shape)
         return RowValues(0.5 * jnp.log1p(spread / variance), (1.0 / total)[None, None])
     if likelihood.latents > 1 and likelihood.support is Support.LABELS:
-        return _of_classes(likelihood, mean, spread)
-    return _by_quadrature(likelihood, mean, spread, side)
+        return _class_values(likelihood, mean, spread)
+    return _quadrature_values(likelihood, mean, spread, side)
 
 
-def _by_quadrature(
+def _quadrature_values(
     likelihood: AbstractLikelihood, mean: Array, var: Array, side: Side
 ) -> RowValues:
     several = likelihood.latents > 1
@@ -104,7 +104,7 @@ def _by_quadrature(
     return RowValues(jnp.maximum(found.information, 0.0), found.fisher)
 
 
-def _of_classes(
+def _class_values(
     likelihood: AbstractLikelihood, mean: Float[Array, "C n"], spread: Array
 ) -> RowValues:
     """Averages over fixed points for the functions of all classes, the same for all labels."""

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from cavity.learning.active.greedy import chosen_rows, gains_alone
 from cavity.learning.active.pool import Pool
-from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.result import Inference
+from cavity.learning.blas_threads import with_one_blas_thread
+from cavity.learning.results.result import Inference
 from cavity.models.posterior import Posterior
 from cavity.numerics.text import plural
 
@@ -40,6 +40,7 @@ class Suggestions:
     message: str = ""
 
 
+@with_one_blas_thread
 def suggest(
     posterior: Any,
     candidates: ArrayLike,
@@ -98,9 +99,8 @@ def suggest(
     if "slope_of" in side:
         raise ValueError("values of the function are suggested, not slopes: leave slope_of out")
     places = None if reference is None else np.asarray(posterior.checked_inputs(reference))
-    with one_blas_thread():
-        pool = Pool(posterior, np.asarray(X), side, criterion)
-        return _choose(pool, int(n), places)
+    pool = Pool(posterior, np.asarray(X), side, criterion)
+    return _choose(pool, int(n), places)
 
 
 @functools.singledispatch
@@ -115,7 +115,7 @@ def check_joint(posterior: object) -> None:
 
 @check_joint.register
 def _(posterior: Posterior) -> None:
-    """Of a GP it has one."""
+    """A GP has a joint distribution."""
 
 
 def _choose(pool: Pool, n: int, places: np.ndarray | None) -> Suggestions:

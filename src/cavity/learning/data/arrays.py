@@ -17,11 +17,11 @@ from cavity.numerics.chunking import chunk_size, padded_size, repeating_size
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array
 from cavity.numerics.validation import (
-    as_floats,
     check_columns,
     check_finite,
     check_magnitude,
     check_side,
+    float_array,
 )
 
 # Side data of rows that are only padding; 1 for all others.
@@ -71,7 +71,7 @@ def check_arrays(
         ValueError: for unusable data, saying what was given and what to do.
         TypeError: for data that are not numbers, or float64 data in 32-bit mode.
     """
-    inputs, outputs = as_floats("X", X), as_floats("y", y)
+    inputs, outputs = float_array("X", X), float_array("y", y)
     check_columns("X", inputs)
     check_finite("X", inputs)
     columns, presence = _outputs(outputs, inputs.shape[0], missing)
@@ -80,7 +80,7 @@ def check_arrays(
     side = check_side(rows, inputs.shape[0])
     # single precision only where both are
     wide = np.promote_types(inputs.dtype, columns.dtype)
-    checked = _on_host(np.asarray(inputs, wide), columns, presence, side, None)
+    checked = _host_rows(np.asarray(inputs, wide), columns, presence, side, None)
     return checked, outputs.ndim == 1
 
 
@@ -101,7 +101,7 @@ def without_columns(X: object, y: ArrayLike | None, *, empty_rows: bool) -> np.n
             "this model has no inputs and needs its rows in memory: give None in the place of X, "
             "and outputs Y, as in cavity.fit(model, None, Y)"
         )
-    outputs = np.asarray(as_floats("y", y))
+    outputs = np.asarray(float_array("y", y))
     if outputs.ndim not in (1, 2) or not outputs.size:
         raise ValueError(
             "Y must have shape (rows, outputs) with a row and an output at least, given "
@@ -117,7 +117,7 @@ def without_columns(X: object, y: ArrayLike | None, *, empty_rows: bool) -> np.n
     return np.zeros((len(outputs), 0), outputs.dtype)
 
 
-def _on_host(
+def _host_rows(
     x: np.ndarray,
     y: np.ndarray,
     presence: np.ndarray,
@@ -223,7 +223,7 @@ def pad_rows(rows: Rows, size: int) -> Rows:
     # of the first row, so that padding is within the support of the likelihood
     y, presence = fill(rows.y, rows.y[0]), fill(rows.presence, 0.0)
     powers = None if rows.power is None else fill(rows.power, 0.5)
-    return _on_host(inputs, y, presence, side, powers)
+    return _host_rows(inputs, y, presence, side, powers)
 
 
 def _pad_blocks(rows: Rows, labels: np.ndarray) -> Rows:
@@ -251,4 +251,4 @@ def _pad_blocks(rows: Rows, labels: np.ndarray) -> Rows:
         block_powers = np.where(np.isfinite(lowest), lowest, 0.5)
     side = {name: lay(values, PADDED.get(name, 1.0)) for name, values in rows.side.items()}
     inputs, presence = lay(rows.x, rows.x[0]), lay(rows.presence, 0.0)
-    return _on_host(inputs, lay(rows.y, 0.0), presence, side, block_powers)
+    return _host_rows(inputs, lay(rows.y, 0.0), presence, side, block_powers)

@@ -41,7 +41,7 @@ from cavity.learning.data.validation import (
     check_outputs,
     check_volume,
 )
-from cavity.learning.method import AbstractMethod
+from cavity.learning.methods.base import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
@@ -106,7 +106,7 @@ class BatchedData(AbstractTrainingData):
         return -(-self.length // self.size)
 
     def tallies(self, likelihood: AbstractLikelihood) -> Tallies:
-        """What is counted of the columns."""
+        """Counts and moments of the columns."""
         return self.counted
 
     def blocks(self) -> Iterator[Data]:
@@ -186,7 +186,7 @@ def in_memory(X: TrainingRows | None, y: ArrayLike | None) -> tuple[ArrayLike, A
 
 
 def _has_one_program(model: AbstractModel) -> bool:
-    """Whether power 1 has no closed form of its own, and shares the programs of those below it."""
+    """True if power 1 has no closed form of its own, and shares the programs of those below it."""
     exact = capability(model.likelihood, GaussianInLatent) is not None
     return exact and model.approximate and not (model.latent_rows or model.ordered)
 

@@ -103,7 +103,7 @@ def refuse_side(rows: object) -> None:
 
 
 def as_batches(source: ArrayLike | Batches | BatchSource) -> Batches:
-    """What a user gave in place of X and y, as batches.
+    """Batches from what was given in place of X and y.
 
     Raises:
         TypeError: for arrays, which need a y, and for what can be read only once.

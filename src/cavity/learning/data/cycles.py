@@ -96,7 +96,7 @@ def with_cycles(kernel: AbstractKernel, periods: Periods) -> AbstractKernel:
 
 
 class Spacing(NamedTuple):
-    """How the values of a column lie.
+    """Spacing of the values of a column.
 
     Attributes:
         step: the typical distance from one to the next; 0 where all are equal.
@@ -113,7 +113,7 @@ class Spacing(NamedTuple):
 
 
 def spacing(x: np.ndarray) -> Spacing:
-    """How the values of a column (N,) lie."""
+    """Spacing of the values of a column (N,)."""
     values = np.unique(x)
     reach = float(values[-1] - values[0]) if len(values) else 0.0
     steps = np.diff(values)

@@ -18,7 +18,7 @@ import numpy as np
 
 from cavity.inducing.base import inducing_points, input_columns
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import OutputMean
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels.base import Active
 from cavity.kernels.parts import AbstractParts
 from cavity.kernels.sum_over import SumOver, plain_columns
@@ -91,7 +91,7 @@ class Scales:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Tally:
-    """What is counted of columns; that of two parts of a table adds to that of both.
+    """Counts and moments of columns; those of two parts of a table add to those of both.
 
     Attributes:
         count: entries of each column.
@@ -112,7 +112,7 @@ class Tally:
 
     @property
     def varies(self) -> np.ndarray:
-        """Whether each column varies beyond rounding."""
+        """True where a column varies beyond rounding."""
         return np.sqrt(self.var) > CONSTANT * self.largest
 
     @property
@@ -300,7 +300,7 @@ def _places(layer: Layer) -> Tally | None:
 
 
 def row_tallies(rows: Rows, likelihood: Any) -> Tallies:
-    """Those of the inputs, and of the latent function as the outputs tell it."""
+    """Counts and moments of the inputs, and of the latent function as the outputs tell it."""
     y = np.asarray(rows.y, np.float64).reshape(-1, rows.y.shape[-1])
     x = np.asarray(rows.x, np.float64).reshape(y.shape[0], -1)
     if not x.shape[1]:  # latent inputs have variance 1

@@ -1,4 +1,4 @@
-"""What learning asks of data, and data in memory."""
+"""Training data: the interface that learning needs, and data in memory."""
 
 import abc
 import dataclasses
@@ -86,7 +86,7 @@ class AbstractTrainingData(abc.ABC):
 
     @abc.abstractmethod
     def tallies(self, likelihood: AbstractLikelihood) -> Tallies:
-        """What is counted of the columns: those of the rows, and of those that are gone."""
+        """Counts and moments of the columns, with those of earlier rows that are not stored."""
 
     def scales(self, likelihood: AbstractLikelihood) -> Scales:
         """Location and spread of the columns."""
@@ -94,7 +94,7 @@ class AbstractTrainingData(abc.ABC):
 
     @abc.abstractmethod
     def fingerprint(self) -> Mapping[str, str | int | None]:
-        """By name, what tells these data from others."""
+        """Identifying properties of these data, by name."""
 
 
 class Data(eqx.Module, AbstractTrainingData):
@@ -185,7 +185,7 @@ class Data(eqx.Module, AbstractTrainingData):
         return Problem(build, jnp.asarray(jitter, self.rows.y.dtype))
 
     def tallies(self, likelihood: AbstractLikelihood) -> Tallies:
-        """What is counted of the columns."""
+        """Counts and moments of the columns."""
         return row_tallies(self.rows, likelihood) if self.seen is None else self.seen
 
     def minibatches(self, size: int, random: np.random.Generator) -> Iterator[Minibatch]:

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.approximations import TiedPowerMeans
-from cavity.inference.graph.rows import SLOPES
 from cavity.learning.data.training_data import Data
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.mcmc.weights import check_weights
-from cavity.learning.method import AbstractMethod
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
-from cavity.models.base import AbstractGP, AbstractModel
+from cavity.models.base import AbstractModel
 from cavity.models.latent_gp import shared_parameters
 from cavity.models.linear.drawn_weights import HasWeightParts
 from cavity.numerics.text import plural
@@ -104,42 +102,6 @@ def check_order(model: AbstractModel, method: AbstractMethod, *, in_memory: bool
             "the rows of a state-space model follow each other and must be in memory: give X and "
             "y, or None and y where there are no controls"
         )
-
-
-def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: bool) -> None:
-    """Refuses models and data that `MCMC` is not for.
-
-    Raises:
-        ValueError: for several outputs, an evidence that is not that of fixed parameters, and
-            weights that cannot be drawn.
-        TypeError: in 32-bit mode, and for models of other kinds.
-    """
-    weights = capability(model, HasWeightParts) is not None
-    if not weights and not isinstance(model, AbstractGP):
-        raise TypeError(
-            "MCMC() draws from Gaussian-process models, linear models and networks, given "
-            f"{type(model).__name__}: use PowerEP() or TiedPowerEP()"
-        )
-    outputs = data.rows.y.shape[-1]
-    if shared_parameters(model.likelihood):
-        raise ValueError(
-            "MCMC() draws every parameter: give it the likelihood itself, not Integrated"
-        )
-    if outputs > 1:
-        raise ValueError(f"MCMC() takes one output, y has {outputs}: fit a model to each")
-    if SLOPES in data.rows.side:
-        raise ValueError("MCMC() takes values of the function, no slopes: use PowerEP()")
-    if data.rows.x.dtype != np.float64:
-        raise TypeError(
-            "MCMC() needs 64-bit numbers: give float64 inside `with jax.enable_x64(True):`"
-        )
-    if learning and method.temperatures is not None:
-        raise ValueError(
-            "MCMC(temperatures=...) estimates the log evidence at fixed parameters: leave it out "
-            "in fit, and give it to cavity.infer with the fitted model"
-        )
-    if weights:
-        check_weights(model, data.rows.x.shape[-1], method)
 
 
 def check_shapes(model: AbstractModel, data: Data) -> None:
@@ -270,7 +232,7 @@ def inputs_first(model: M) -> tuple[M, ...]:
 
 
 def verbs(count: int) -> list[str]:
-    """What parameters do in each stage of learning, for messages."""
+    """Phrases that introduce the parameters at each stage of learning, for messages."""
     if count == 1:
         return ["starts at"]
     early = (f"starts stage {i} of the schedule at" for i in range(1, count))

@@ -19,13 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.batched import TrainingRows
 from cavity.learning.diagnostics.examined import Examined, examined
 from cavity.learning.diagnostics.row_covariance import Observations, low_rank, row_covariance
 from cavity.learning.infer import NumericalError
-from cavity.learning.method import AbstractMethod
-from cavity.learning.result import Inference
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.results.result import Inference
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
 from cavity.numerics.conjugate_gradients import bound_quadratic
@@ -89,6 +89,7 @@ class Bracket:
         return text
 
 
+@with_one_blas_thread
 def bracket(
     model: AbstractModel | Inference,
     X: TrainingRows | None = None,
@@ -165,8 +166,7 @@ def bracket_of(case: Examined, *, products: int = 10, level: str | None = None) 
         return Bracket(value, value, 0.0, value, 0.0, proved, "exact", 0)
     if level is None:
         level = "products" if int(case.data.length) <= MOST_ROWS else "trace"
-    with one_blas_thread():
-        bounds = _bounds(case.gp, case.observed, case.jitter, level, jnp.asarray(products))
+    bounds = _bounds(case.gp, case.observed, case.jitter, level, jnp.asarray(products))
     lower, upper = float(bounds.lower) + case.beyond, float(bounds.upper) + case.beyond
     if not np.isfinite(upper - lower):
         raise NumericalError(

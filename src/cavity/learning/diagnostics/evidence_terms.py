@@ -14,7 +14,6 @@ from typing import NamedTuple, cast
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.diagnostics.examined import Examined
 from cavity.learning.diagnostics.row_covariance import (
     Observations,
@@ -77,8 +76,7 @@ def evidence_terms(case: Examined) -> EvidenceTerms | None:
         return EvidenceTerms(constant, complexity, data_fit, 0.0, 0.0)
     assert case.result.left_out is not None
     power = case.result.left_out.problem.row_power
-    with one_blas_thread():
-        volume, quadratic = map(float, _with_residual(case.gp, case.observed, case.jitter, power))
+    volume, quadratic = map(float, _with_residual(case.gp, case.observed, case.jitter, power))
     # missing sites are no observations
     constant = -0.5 * float(LOG_2PI) * float(case.observed.summed(jnp.ones(())))
     data_fit = -0.5 * quadratic
@@ -107,7 +105,7 @@ def _with_residual(
 
 
 class PointGains(NamedTuple):
-    r"""What one more inducing point would change of the bound of power 0, nothing else moved.
+    r"""Changes of the bound of power 0 with one more inducing point, nothing else moved.
 
     The entries of candidate c are changes of the terms of `EvidenceTerms`, in nats.
 
@@ -127,7 +125,7 @@ class PointGains(NamedTuple):
 
     @property
     def gain(self) -> np.ndarray:
-        """What the bound would rise by, never negative, (C,)."""
+        """Increase of the bound, never negative, (C,)."""
         return self.complexity + self.data_fit + self.residual
 
     @property
@@ -148,9 +146,8 @@ def point_gains(case: Examined, places: np.ndarray, rows: np.ndarray | None) -> 
         van der Wilk (2018), items 38 and 39 (appendix B with erratum X-5).
     """
     assert case.observed is not None
-    with one_blas_thread():
-        Z = jnp.asarray(places, case.data.rows.x.dtype)
-        terms = _gains(case.gp, case.observed, case.jitter, Z)
+    Z = jnp.asarray(places, case.data.rows.x.dtype)
+    terms = _gains(case.gp, case.observed, case.jitter, Z)
     return PointGains(np.asarray(places, float), rows, *(np.asarray(t, float) for t in terms))
 
 

@@ -1,4 +1,4 @@
-"""What an examination of a fit found, and its verdicts in sentences."""
+"""Results of an examination of a fit, and its verdicts in sentences."""
 
 import dataclasses
 import math
@@ -38,12 +38,12 @@ class Noise(NamedTuple):
 
     @property
     def trusted(self) -> bool:
-        """Whether the residual is small beside the noise, and the errors are no larger."""
+        """True if the residual is small beside the noise, and the errors are no larger."""
         return self.share <= TRUSTED_SHARE and self.squared_error <= TRUSTED_ERROR * self.variance
 
 
 class InducingCount(NamedTuple):
-    r"""How many inducing variables there are, in three ways of counting.
+    r"""Number of inducing variables, counted in three ways.
 
     Attributes:
         size: their number M.
@@ -61,7 +61,7 @@ class InducingCount(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Examination:
-    """What a fit is worth, at its parameters; `print` gives the verdicts in sentences.
+    """Diagnostics of a fit at its parameters; `print` gives the verdicts in sentences.
 
     Attributes:
         bracket: bounds of the exact log evidence; see `cavity.bracket`.
@@ -88,13 +88,18 @@ class Examination:
 
     @property
     def found(self) -> bool | None:
-        """Whether learning has found more than noise; None where the bracket leaves it open."""
+        """True if learning has found more than noise; None where the bracket leaves it open."""
         return self.inducing.more_than_noise
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The verdicts: on inducing variables, on the noise, on what was learned."""
-        found = (_on_inducing(self), _on_noise(self), _on_learning(self), _on_evidence(self))
+        found = (
+            _inducing_verdict(self),
+            _noise_verdict(self),
+            _learning_verdict(self),
+            _evidence_verdict(self),
+        )
         return tuple(text for text in found if text)
 
     def __str__(self) -> str:
@@ -179,8 +184,8 @@ class Examination:
         return found
 
 
-def _on_inducing(e: Examination) -> str:
-    """Whether there are enough inducing variables."""
+def _inducing_verdict(e: Examination) -> str:
+    """Verdict on the number of inducing variables."""
     text = f"Inducing variables: {e.inducing.text}."
     if e.count is None or e.count.weights or e.count.distinct == e.count.size:
         return text
@@ -191,8 +196,8 @@ def _on_inducing(e: Examination) -> str:
     return f"{text} {repeated} of {e.count.size} repeat others, {why}."
 
 
-def _on_noise(e: Examination) -> str:
-    """Whether the noise is to be trusted."""
+def _noise_verdict(e: Examination) -> str:
+    """Verdict on the noise variance."""
     noise = e.noise
     if noise is None:
         return ""
@@ -227,8 +232,8 @@ def _on_noise(e: Examination) -> str:
     )
 
 
-def _on_learning(e: Examination) -> str:
-    """Whether learning has found more than noise."""
+def _learning_verdict(e: Examination) -> str:
+    """Verdict on learning: more than noise, or not."""
     alone = f"noise alone ({e.noise_alone:.4f} nats)"
     exact, least = "exact log evidence", " at least"
     if e.bracket.level == "exact":
@@ -262,8 +267,8 @@ def _on_learning(e: Examination) -> str:
     )
 
 
-def _on_evidence(e: Examination) -> str:
-    """Whether the evidence is too high."""
+def _evidence_verdict(e: Examination) -> str:
+    """Verdict on an evidence that is too high."""
     over = e.bracket.overestimate
     if over <= 0.0:
         return ""

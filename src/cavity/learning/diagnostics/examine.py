@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.variables.inducing import InducingBelief
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.batched import TrainingRows
 from cavity.learning.diagnostics.bracket import bracket_of, check_settings
 from cavity.learning.diagnostics.evidence_terms import PointGains, evidence_terms, point_gains
@@ -19,14 +19,14 @@ from cavity.learning.diagnostics.examined import Examined, examined
 from cavity.learning.diagnostics.function_parts import FunctionParts, function_parts
 from cavity.learning.diagnostics.inducing_verdict import EQUAL, judge_inducing
 from cavity.learning.diagnostics.noise_alone import noise_alone, varying
-from cavity.learning.method import AbstractMethod
-from cavity.learning.result import Inference
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.results.result import Inference
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
 from cavity.models.process import SparseProcess
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, Scalar
-from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.numerics.validation import check_columns, check_finite, float_array
 from cavity.parameters import Bijection, bijections
 
 # Covariances of candidates for one more point with the rows, and candidates at the least.
@@ -37,6 +37,7 @@ MERGED = 1.0 - 1e-4
 MOST_LEARNABLE = 30
 
 
+@with_one_blas_thread
 def examine(
     model: AbstractModel | Inference,
     X: TrainingRows | None = None,
@@ -94,7 +95,7 @@ def examine(
         )
     places = None
     if candidates is not None:
-        places = as_floats("candidates", candidates)
+        places = float_array("candidates", candidates)
         check_columns("candidates", places, case.data.rows.x.shape[-1])
         check_finite("candidates", places)
         if not len(places):
@@ -163,8 +164,7 @@ def _noise(case: Examined, parts: FunctionParts | None) -> Noise | None:
 
 def _count(case: Examined) -> InducingCount:
     belief = cast(SparseProcess, case.process).belief
-    with one_blas_thread():
-        correlation, determined = _counted(case.gp, belief, case.jitter)
+    correlation, determined = _counted(case.gp, belief, case.jitter)
     near = np.abs(np.asarray(correlation)) > MERGED
     # the first of those that are as good as the same stands for them
     distinct = sum(not np.any(near[i, :i]) for i in range(len(near)))

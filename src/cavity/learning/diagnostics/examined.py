@@ -11,14 +11,13 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.graph.rows import SLOPES
 from cavity.inference.graph.sites import ScalarSites
-from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.batched import TrainingRows, in_memory
 from cavity.learning.data.training_data import Data
 from cavity.learning.diagnostics.row_covariance import Observations, evidence_of_sites, residuals
 from cavity.learning.infer import as_dtype, infer
-from cavity.learning.method import AbstractMethod
-from cavity.learning.result import FitResult, Inference, check_whole
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.results.result import FitResult, Inference, check_whole
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
@@ -55,7 +54,7 @@ class Examined:
 
     @property
     def approximate(self) -> bool:
-        """Whether inducing variables approximate the function, as weights of features do not."""
+        """True if inducing variables approximate the function, as weights of features do not."""
         inducing = self.gp.latents[0].inducing
         return inducing is not None and not inducing.orthonormal
 
@@ -114,9 +113,8 @@ def examined(
         return Examined(result, data, gp, None, 0.0, gaussian)
     if gaussian is not None:
         return Examined(result, data, gp, _observations(gp, data, gaussian), 0.0, gaussian)
-    with one_blas_thread():
-        jitter_used = jnp.asarray(result.jitter, data.rows.y.dtype)
-        observed, beyond = _pseudo_data(gp, data, result, jitter_used)
+    jitter_used = jnp.asarray(result.jitter, data.rows.y.dtype)
+    observed, beyond = _pseudo_data(gp, data, result, jitter_used)
     return Examined(result, data, gp, observed, beyond, None)
 
 
@@ -164,7 +162,7 @@ def _result_and_data(
 
 
 def same_rows(first: Data, second: Data) -> bool:
-    """Whether the observed rows are the same, in any order where they are those of blocks."""
+    """True if the observed rows are the same, in any order where they are those of blocks."""
     if not (first.rows.blocked or second.rows.blocked):
         return first.fingerprint() == second.fingerprint()
     if set(first.rows.side) != set(second.rows.side):

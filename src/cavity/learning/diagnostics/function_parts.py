@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.graph.rows import Rows
-from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.result import Inference
+from cavity.learning.blas_threads import with_one_blas_thread
+from cavity.learning.results.result import Inference
 from cavity.models.posterior import AbstractPosterior
 from cavity.models.process import SparseProcess
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
-from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.numerics.validation import check_columns, check_finite, float_array
 
 # Rows whose loadings are held at a time.
 ROWS = 4096
@@ -41,8 +41,9 @@ class FunctionParts(NamedTuple):
     unlearnable_var: np.ndarray
 
 
+@with_one_blas_thread
 def function_parts(posterior: AbstractPosterior | Inference, X: ArrayLike) -> FunctionParts:
-    """What inducing variables can learn of a function, and what they cannot.
+    """Split a function into the part that inducing variables can learn and the part they cannot.
 
     Args:
         posterior: of a sparse GP with one latent function; or the result that it is of.
@@ -59,13 +60,12 @@ def function_parts(posterior: AbstractPosterior | Inference, X: ArrayLike) -> Fu
     """
     if isinstance(posterior, Inference):
         posterior = posterior.posterior
-    inputs = as_floats("X", X)
+    inputs = float_array("X", X)
     check_columns("X", inputs, posterior.n_inputs)
     check_finite("X", inputs)
     process = getattr(posterior, "process", None)
-    with one_blas_thread():
-        starts = range(0, len(inputs), ROWS)
-        parts = [_parts(process, jnp.asarray(inputs[i : i + ROWS])) for i in starts]
+    starts = range(0, len(inputs), ROWS)
+    parts = [_parts(process, jnp.asarray(inputs[i : i + ROWS])) for i in starts]
     mean, var, prior, left = (
         np.concatenate([np.asarray(part) for part in each]) for each in zip(*parts, strict=True)
     )

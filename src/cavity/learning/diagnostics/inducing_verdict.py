@@ -1,4 +1,4 @@
-"""Whether there are enough inducing variables: a bracket beside the evidence of noise alone."""
+"""Verdict on the number of inducing variables: a bracket beside the evidence of noise alone."""
 
 import dataclasses
 import math
@@ -13,9 +13,9 @@ EQUAL = 3.0
 
 @dataclasses.dataclass(frozen=True)
 class InducingVerdict:
-    """Whether a bracket is narrow beside what a model explains over noise alone.
+    """Verdict on a bracket: its width beside the evidence gained over noise alone.
 
-    A bracket alone does not say it: a model that takes everything for noise has one of no width.
+    A bracket alone is not enough: a model that takes everything for noise has one of width zero.
 
     Attributes:
         enough: whether the width is at most `ENOUGH` of `explained`; also where the upper bound

@@ -33,7 +33,7 @@ class LaggedOutputs:
 
     @staticmethod
     def learn(Y: np.ndarray, filled: np.ndarray, X: np.ndarray) -> "LaggedOutputs":
-        """By least squares; as many lags as the Bayesian information criterion asks for.
+        """Fit by least squares; the Bayesian information criterion chooses the number of lags.
 
         Args:
             Y: outputs (T, P), NaN where missing: these are no targets.
@@ -80,7 +80,7 @@ class LaggedOutputs:
 
 
 def _windows(filled: np.ndarray, X: np.ndarray, lags: int) -> np.ndarray:
-    """What the rows from number `lags` on are regressed on."""
+    """Regressors of the rows from number `lags` on."""
     rows = np.arange(lags, len(filled))[:, None]
     back = np.arange(lags)
     before, beside = filled[rows - 1 - back], X[rows - back]

@@ -24,6 +24,7 @@ from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.base import AbstractProjectedBelief, AbstractProjectedView
 from cavity.inference.graph.rows import Rows
 from cavity.inference.problem import Problem
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.validation import check_model
 from cavity.learning.dispatch import dispatch
@@ -31,11 +32,10 @@ from cavity.learning.infer import (
     NumericalError,
     checked_start,
     infer_from,
-    one_blas_thread,
 )
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import PowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import check_outputs, possible
 from cavity.models.base import AbstractModel
@@ -43,11 +43,11 @@ from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
 from cavity.numerics.validation import (
-    as_floats,
     check_columns,
     check_finite,
     check_side,
     check_side_names,
+    float_array,
 )
 
 # Values of the function, in deviations of its Gaussian marginal.
@@ -118,6 +118,7 @@ class ImprovedMarginals:
         return np.where(np.asarray(inside), np.logaddexp.reduce(terms, axis=1), -np.inf)
 
 
+@with_one_blas_thread
 def improve_marginals(
     model: AbstractModel,
     X: ArrayLike,
@@ -165,7 +166,7 @@ def improve_marginals(
     if not data.single or data.rows.power is not None:
         raise ValueError("improved marginals take one output and one power for all rows")
     model, _, first = checked_start(model, data, jitter)
-    where = as_floats("X_new", X_new)
+    where = float_array("X_new", X_new)
     check_columns("X_new", where, data.rows.x.shape[-1])
     check_finite("X_new", where)
     result = infer_from(model, data, method, first)
@@ -173,11 +174,10 @@ def improve_marginals(
         raise ValueError("the posterior is exact with Gaussian noise: there is nothing to improve")
     problem = data.problem(model, method.approximation, result.jitter)
     places = jnp.asarray(where, data.rows.x.dtype)
-    with one_blas_thread():
-        corrections = [
-            _corrected(problem, model.likelihood, result.found, result.posterior, place)
-            for place in places[:, None]
-        ]
+    corrections = [
+        _corrected(problem, model.likelihood, result.found, result.posterior, place)
+        for place in places[:, None]
+    ]
     grid, log, mean, var = (np.stack([np.asarray(c[i]) for c in corrections]) for i in range(4))
     log = _normalised(log, grid)
     if not np.all(np.isfinite(log)):

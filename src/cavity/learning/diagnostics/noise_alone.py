@@ -14,11 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.graph.rows import SLOPES
-from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.training_data import Data
 from cavity.learning.diagnostics.examined import Examined
 from cavity.learning.infer import infer_from
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.methods import PowerEP
 from cavity.learning.optimisers.lbfgs import StartFailed, minimise
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
@@ -90,7 +89,7 @@ def noise_alone(likelihood: AbstractLikelihood, data: Data) -> float:
     if gaussian is not None:
         noise = np.asarray(gaussian.noise_variance(**data.rows.columns), float)
         return _known_noise(y, presence, np.broadcast_to(noise, data.rows.y.shape))
-    return _by_search(likelihood, data, y, presence)
+    return _searched_evidence(likelihood, data, y, presence)
 
 
 def _observed(data: Data) -> tuple[np.ndarray, np.ndarray]:
@@ -101,12 +100,12 @@ def _observed(data: Data) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _varies(y: np.ndarray, presence: np.ndarray) -> bool:
-    """Whether the values of any output differ."""
+    """True if the values of any output differ."""
     return any(_differs(c[p]) for _, c, p in _columns(y, presence))
 
 
 def _differs(values: np.ndarray) -> bool:
-    """Whether some values differ; their variance would be a rounding error where they do not."""
+    """True if some values differ; their variance would be a rounding error otherwise."""
     return bool(np.ptp(values) > 0.0)
 
 
@@ -146,7 +145,7 @@ def _known_noise(y: np.ndarray, presence: np.ndarray, noise: np.ndarray) -> floa
     return float(-0.5 * np.sum(terms, where=presence))
 
 
-def _by_search(
+def _searched_evidence(
     likelihood: AbstractLikelihood, data: Data, y: np.ndarray, presence: np.ndarray
 ) -> float:
     """Any likelihood: its parameters and the constants by L-BFGS."""
@@ -171,8 +170,7 @@ def _by_search(
     bounds = np.tile([-np.inf, np.inf], (start.size, 1))
     options = {"bounds": bounds, "max_iterations": ITERATIONS, "tolerance": TOLERANCE}
     try:
-        with one_blas_thread():
-            return -minimise(objective, start, **options).objective
+        return -minimise(objective, start, **options).objective
     except StartFailed:
         return float("-inf")
 

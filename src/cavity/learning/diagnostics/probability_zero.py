@@ -1,7 +1,6 @@
 """The probability that all coefficients of a set of columns are zero."""
 
 import dataclasses
-import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -9,14 +8,17 @@ import jax
 import numpy as np
 
 from cavity.inference.weights.blocks import units_of
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.infer import infer_from
-from cavity.learning.methods import PowerEP
-from cavity.learning.result import Inference
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import capability
 from cavity.models.linear.linear_model import LinearModel
+from cavity.numerics.callers import warn_caller
 from cavity.weights.mixtures import HasPointSpike
 
 
+@with_one_blas_thread
 def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> float:
     r"""The posterior probability that the coefficients of some columns are all zero.
 
@@ -78,10 +80,9 @@ def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> 
     _, first = np.unique(units_of(model.blocks or (), count)[chosen], return_index=True)
     each: Any = prior.for_weights(model.units(count), count)
     if not (without.converged and result.converged):
-        warnings.warn(
+        warn_caller(
             "sites did not converge, so that the probability is not to be trusted",
             RuntimeWarning,
-            stacklevel=2,
         )
     outputs = left_out.data.rows.y.shape[1]
     log_prior = outputs * float(np.sum(np.log1p(-np.asarray(each.share)[chosen[first]])))

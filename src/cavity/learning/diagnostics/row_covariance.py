@@ -11,11 +11,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.factors.gaussian_sites import exact_sites
 from cavity.inference.graph.base import Messages, Projection
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
+from cavity.inference.variables.gaussian_sites import exact_sites
 from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.kernels.base import AbstractKernel
 from cavity.numerics.chunking import cached_size, map_over_rows, sum_over_rows
 from cavity.numerics.power_limits import Power

@@ -19,21 +19,23 @@ from numpy.typing import ArrayLike
 from cavity.inference.energy import Sites, energy
 from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.inference.solvers.parallel import parallel
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import check_model
-from cavity.learning.infer import NumericalError, checked_start, one_blas_thread
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import Laplace
+from cavity.learning.infer import NumericalError, checked_start
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import Laplace
 from cavity.likelihoods.capabilities import number_of_classes
 from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, Scalar
-from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.numerics.validation import check_columns, check_finite, float_array
 
 
+@with_one_blas_thread
 def tierney_kadane(
     model: AbstractModel,
     X: ArrayLike,
@@ -75,11 +77,10 @@ def tierney_kadane(
     model, _, _ = checked_start(model, data, 0.0)
     jitter = jnp.zeros((), data.rows.x.dtype)
     labels = jnp.arange(number_of_classes(model.likelihood))
-    with one_blas_thread():
-        problem = data.problem(model, method.approximation, jitter)
-        sites, report = find_fixed_point(problem, method.solver)
-        labels = labels.astype(data.rows.y.dtype)
-        evidences = _log_evidences(model, data, method, jitter, sites, where, labels)
+    problem = data.problem(model, method.approximation, jitter)
+    sites, report = find_fixed_point(problem, method.solver)
+    labels = labels.astype(data.rows.y.dtype)
+    evidences = _log_evidences(model, data, method, jitter, sites, where, labels)
     log_evidence, settled = (np.asarray(x) for x in evidences)
     if not (report.converged and np.all(settled) and np.all(np.isfinite(log_evidence))):
         raise NumericalError(
@@ -98,7 +99,7 @@ def _with_room(
 ) -> tuple[Data, Float[Array, "n D"]]:
     """Data with one more row, which is absent, and the new inputs."""
     prepare(X, y, rows=rows)
-    inputs, outputs = as_floats("X", X), as_floats("y", y)
+    inputs, outputs = float_array("X", X), float_array("y", y)
     if outputs.ndim != 1:
         raise ValueError(f"y must be one label per row, (N,), given shape {outputs.shape}")
     more = np.concatenate([np.asarray(inputs), np.asarray(inputs)[:1]])
@@ -107,7 +108,7 @@ def _with_room(
     if rows is not None:
         side = {k: np.append(np.asarray(v), np.asarray(v)[0]) for k, v in rows.items()}
     data = prepare(more, labels, rows=side, missing="skip")
-    where = as_floats("X_new", X_new)
+    where = float_array("X_new", X_new)
     check_columns("X_new", where, more.shape[1])
     check_finite("X_new", where)
     return data, jnp.asarray(where, data.rows.x.dtype)

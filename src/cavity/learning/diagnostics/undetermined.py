@@ -33,7 +33,7 @@ def undetermined(model: AbstractModel, data: AbstractTrainingData, maps: Any) ->
 
 
 def _has_height(model: AbstractModel, maps: Any) -> bool:
-    """Whether a constant that is added to a function is learned."""
+    """True if a constant that is added to a function is learned."""
     return any(
         isinstance(domain, Real) and unit == Units(output=1)
         for _, domain, unit in free_parts(model, maps, units(model))

@@ -12,8 +12,8 @@ from cavity.inducing.base import Points
 from cavity.inference.energy import Sites
 from cavity.inference.factors.tied import TiedSite
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import InducingView, OutputMean, inducing_view
 from cavity.kernels.stationary import RBF
 from cavity.learning.data.scales import tally
 from cavity.learning.initialisation.inducing_points import select_inducing
@@ -46,7 +46,7 @@ Placed = tuple[Layer, list[TiedSite]]
 
 
 class HiddenStart(NamedTuple):
-    """Which layer of a deep GP begins as a sparse GP, and what that is learned from.
+    """Layer of a deep GP that begins as a sparse GP, and the data that it is learned from.
 
     Attributes:
         maps: mean functions of the layers below it.
@@ -67,7 +67,7 @@ def chosen_start(
     outputs: int,
     seed: int = 0,
 ) -> HiddenStart:
-    """How the layers of a deep GP begin.
+    """Initial hidden layers of a deep GP.
 
     Hidden layers as wide as their inputs, or wider, pass the inputs on to a sparse GP in the last
     layer. Narrower ones would lose what matters there: they pass on what a sparse GP in the first
@@ -296,7 +296,7 @@ def at_rest(model: DeepGP, sites: Sites, start: HiddenStart) -> tuple[DeepGP, Si
 
 
 class _Steepness(NamedTuple):
-    """How steeply an output follows hidden values.
+    """Squared slopes of an output in hidden values.
 
     Attributes:
         inputs: inputs of their layer at some rows, (n, D).

@@ -64,7 +64,7 @@ def default_priors(
     """
     values = _heights(model, y, side)
     scales = measured(X, values)
-    scales = dataclasses.replace(scales, x_spread=_of_most_rows(X, np.asarray(scales.x_spread)))
+    scales = dataclasses.replace(scales, x_spread=_spread_of_most(X, np.asarray(scales.x_spread)))
     return _about(model, given, scales, np.sum(~np.isnan(values), axis=0))
 
 
@@ -85,18 +85,18 @@ def _about(model: GP, given: Given, scales: Scales, counts: np.ndarray) -> GP:
     scales = _wider(scales, counts)
     chosen: dict[str, LogStudentT | LogInverseGamma] = {}
     if not given.likelihood:
-        chosen |= _of_part(model.likelihood, "likelihood", scales, SHARE, NOISE)
+        chosen |= _part_priors(model.likelihood, "likelihood", scales, SHARE, NOISE)
     if not given.kernel:
         several = isinstance(model.kernel, tuple)
         for i, kernel in enumerate(model.kernels):
             # functions beside the first, such as a log noise variance, have units of their own
             own = dataclasses.replace(scales, y_spread=1.0) if i else scales
             name = f"kernel.{i}" if several else "kernel"
-            chosen |= _of_part(kernel, name, own, 1.0, VARIANCE)
+            chosen |= _part_priors(kernel, name, own, 1.0, VARIANCE)
     return with_named(flat(model), chosen)
 
 
-def _of_most_rows(X: np.ndarray, spread: np.ndarray) -> np.ndarray:
+def _spread_of_most(X: np.ndarray, spread: np.ndarray) -> np.ndarray:
     """Spreads of columns (D,), those of their middle halves where a few distant rows make them."""
     below, above = np.quantile(X, (0.25, 0.75), axis=0)
     middle = (above - below) / MIDDLE
@@ -130,7 +130,7 @@ def _wider(scales: Scales, counts: np.ndarray) -> Scales:
     return dataclasses.replace(scales, distances=True, y_spread=spread)
 
 
-def _of_part(
+def _part_priors(
     part: Any, name: str, scales: Scales, share: float, spread: float
 ) -> dict[str, LogStudentT | LogInverseGamma]:
     """Priors of a kernel or a likelihood by dotted name.

@@ -10,6 +10,7 @@ from cavity.inducing.base import AbstractInducing, Points, covariance
 from cavity.inducing.gaussian import Waves, Windows
 from cavity.inducing.slopes import Slopes, check_slopes
 from cavity.kernels.base import AbstractKernel
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.initialisation.inducing_points import select_inducing
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
@@ -21,6 +22,7 @@ WINDOW, WAVE = 0.3, 0.5
 STEPS = np.geomspace(1e-3, 10.0, 60)
 
 
+@with_one_blas_thread
 def initial_inducing(
     kernel: AbstractKernel,
     X: Any,
@@ -74,7 +76,7 @@ def initial_inducing(
 
 
 def correlation_lengths(kernel: AbstractKernel, X: Any) -> np.ndarray:
-    r"""How far along each column correlations reach, (D,): the lengthscales of an RBF kernel.
+    r"""Distance that correlations reach along each column, (D,): lengthscales of an RBF kernel.
 
     From the middle of the data along a column, the distance at which the correlation has
     fallen to $e^{-1/2}$; ten spreads of the column at the most.

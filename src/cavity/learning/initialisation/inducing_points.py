@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.numerics.chunking import padded_size
 from cavity.numerics.jit import Bound, compiled
 from cavity.numerics.types import Array
@@ -18,6 +19,7 @@ EXHAUSTED = 1e-10
 CHOICES = ("greedy", "kmeans", "random")
 
 
+@with_one_blas_thread
 def select_inducing(
     kernel: AbstractKernel, X: Any, M: int, *, choice: str = "greedy", seed: int = 0
 ) -> np.ndarray:

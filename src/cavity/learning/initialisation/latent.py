@@ -13,9 +13,9 @@ from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.inducing_points import select_inducing
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
-from cavity.models.latent.encoder import SiteEncoder, linear_encoder
+from cavity.models.inputs.encoder import SiteEncoder, linear_encoder
+from cavity.models.inputs.views import principal_components
 from cavity.models.latent.gplvm import GPLVM
-from cavity.models.latent.views import principal_components
 
 
 @dataclasses.dataclass(frozen=True)

@@ -84,7 +84,7 @@ def starting_linear(
 
 
 class Spread(NamedTuple):
-    """How far the function of a likelihood may be thought to reach.
+    """Prior scale of the function of a likelihood.
 
     Attributes:
         variance: of the function, noise included.

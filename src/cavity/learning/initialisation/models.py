@@ -23,7 +23,7 @@ NOISE = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Given:
-    """Which parts of a model came with values of their own, which then stay as they are."""
+    """Parts of a model given by the user, which initialisation leaves unchanged."""
 
     kernel: bool = False
     likelihood: bool = False
@@ -185,5 +185,5 @@ def _centred(model: GP, given: Given, scales: Scales) -> GP:
 
 
 def _height(mean: Any) -> Any:
-    """Where a mean function keeps its height."""
+    """Selector of the constant of a mean function."""
     return (lambda m: m.value) if isinstance(mean, Constant) else (lambda m: m.bias)

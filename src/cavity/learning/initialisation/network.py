@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 from numpy.typing import ArrayLike
 
 from cavity.inference.networks.activations import activation_of
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data, some_rows
 from cavity.learning.infer import checked_start
@@ -96,6 +97,7 @@ def held_output(model: Network) -> Network:
     return eqx.tree_at(lambda m: m.output, maps, held)
 
 
+@with_one_blas_thread
 def network_at_mode(
     model: Network,
     X: ArrayLike,
@@ -197,7 +199,7 @@ def _slope(
     """The negative log of likelihood and priors, constants left out, and its slopes."""
 
     def value(weights: NetworkStart) -> Scalar:
-        f = model.functions_of(_by_prior(weights, model), rows.x)
+        f = model.functions_of(_weight_parts(weights, model), rows.x)
         f = model.likelihood.at_shared_means(f)
         log_p = model.likelihood.log_prob(f, rows.y, **rows.columns)
         squares = jax.tree.map(lambda w, v: jnp.sum(w**2 / v), weights, spread)
@@ -210,7 +212,7 @@ def _slope(
     return found, slope
 
 
-def _by_prior(weights: NetworkStart, model: Network) -> DrawnWeights:
+def _weight_parts(weights: NetworkStart, model: Network) -> DrawnWeights:
     """The weights in the order of `model.weight_parts`."""
     parts = [part for w in (weights.hidden, *weights.inner) for part in (w[:-1], w[-1:])]
     if model.output_weights is None:

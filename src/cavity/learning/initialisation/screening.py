@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import numpy as np
 
-from cavity.inference.graph.views import OutputMean
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.cycles import Cycle, Periods, with_cycles
 from cavity.learning.data.scales import Scales, in_data_units
@@ -200,7 +200,7 @@ class _Rows(NamedTuple):
         return _Start(kernel, place, periods, evidence[first], scale[first] / unit, variance)
 
     def _trends(self) -> np.ndarray:
-        """What the mean may be at the rows, as columns of full rank; none where it is known."""
+        """Basis of possible means at the rows, of full rank; no columns if the mean is known."""
         covariance = self.model.means[0].covariance
         if covariance is None:
             return np.zeros((len(self.y), 0))
@@ -234,7 +234,7 @@ def _padded(X: np.ndarray) -> np.ndarray:
 
 
 def _explained(K: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """What the later rows explain of the covariance of the first n, and the variances they miss.
+    """Covariance of the first n rows that later rows explain, and the variances that they miss.
 
     Everything where there are no later rows.
     """

@@ -14,7 +14,7 @@ from cavity.kernels.stationary import RBF
 from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.deep import tied_site
 from cavity.learning.initialisation.inducing_points import select_inducing
-from cavity.learning.methods import PowerEP, TiedPowerEP
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import Identity, Linear
@@ -247,7 +247,7 @@ def closed_form_before(method: PowerEP | TiedPowerEP) -> PowerEP | None:
 def sites_after(
     posterior: StateSpacePosterior, X: np.ndarray, method: PowerEP | TiedPowerEP
 ) -> Sites:
-    """Where a search starts that goes on from the posterior of `closed_form_before`.
+    """Initial sites of a search that continues from the posterior of `closed_form_before`.
 
     Args:
         posterior: with a chain of states.

@@ -5,8 +5,8 @@ import dataclasses
 from cavity.inference.solvers.settings import FixedPointSolver, SweepSettings
 from cavity.learning.failures import NumericalError
 from cavity.learning.integration.integrate import integrated_over
-from cavity.learning.methods import PowerEP
-from cavity.learning.result import FitResult
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.results.result import FitResult
 
 # Numbers to average over at the most: a design of nine has 147 points.
 MOST = 9
@@ -44,7 +44,7 @@ def averaged(result: FitResult, names: tuple[str, ...]) -> FitResult:
         found = integrated_over(result, data, QUICK, names, "coarse")
     except NumericalError as failure:
         message = f"{result.message}; not averaged over its parameters: {failure}"
-        return dataclasses.replace(result, converged=False, message=message)
+        return result.judged(message, converged=False)
     learned = "" if result.converged else f"{result.message}; "
     return dataclasses.replace(
         result,

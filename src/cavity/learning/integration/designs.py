@@ -14,7 +14,7 @@ FARTHEST = 14
 
 
 class Mesh(NamedTuple):
-    """How fine a grid is, and how far it goes.
+    """Step and extent of a grid.
 
     Attributes:
         step: in deviations.

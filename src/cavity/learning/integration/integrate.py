@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.solvers.convergence import ConvergenceReport
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import check_model, check_shapes
 from cavity.learning.infer import NumericalError
 from cavity.learning.integration.designs import COARSE, FINE, Mesh, composite, grid
 from cavity.learning.integration.target import Target, numbers_of
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
-from cavity.learning.result import FitResult, check_whole
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.results.result import FitResult, check_whole
 from cavity.models.base import AbstractModel
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.numerics.text import plural
@@ -39,7 +39,7 @@ ALONG = np.sqrt(2.0)
 
 @dataclasses.dataclass(frozen=True)
 class Integration:
-    """What integration over the parameters of a model gives.
+    """Result of integration over the parameters of a model.
 
     Attributes:
         posterior: the mixture of posteriors over values of the parameters.
@@ -69,6 +69,7 @@ class Integration:
     message: str
 
 
+@with_one_blas_thread
 def integrate(
     result: Any,
     X: ArrayLike,
@@ -153,12 +154,11 @@ def integrated_over(
             f"a grid is for {LARGEST_GRID} parameters at the most, given {target.size}: leave "
             'how="auto"'
         )
-    with one_blas_thread():
-        return _integrated(target, how)
+    return _integrated(target, how)
 
 
 def _same_rows(one: Data, other: Data) -> bool:
-    """Whether two data sets have the same inputs and outputs."""
+    """True if two data sets have the same inputs and outputs."""
     pairs = ((one.rows.x, other.rows.x), (one.rows.y, other.rows.y))
     return all(
         np.shape(a) == np.shape(b) and np.array_equal(a, b, equal_nan=True) for a, b in pairs
@@ -207,12 +207,12 @@ def _integrated(target: Target, how: str) -> Integration:
         how = "design" if target.size > (GRID if how == "auto" else LARGEST_GRID) else how
         how = "grid" if how == "auto" else how
     if how == "design":
-        points, log_mass = _on_design(target, mode, axes)
+        points, log_mass = _design_points(target, mode, axes)
     else:
-        points, log_mass = _on_grid(target, mode, axes, COARSE if how == "coarse" else FINE)
+        points, log_mass = _grid_points(target, mode, axes, COARSE if how == "coarse" else FINE)
     scale = target.objective.coordinates.scale
     log_volume = np.linalg.slogdet(axes)[1] + np.sum(np.log(scale))
-    log_mass, settled, left_out = of_settled(log_mass, [target.report(x) for x in points])
+    log_mass, settled, left_out = settled_masses(log_mass, [target.report(x) for x in points])
     log_total = np.logaddexp.reduce(log_mass)
     log_evidence = float(log_total + log_volume)
     shares = np.exp(log_mass - log_total)
@@ -228,7 +228,7 @@ def _integrated(target: Target, how: str) -> Integration:
     return Integration(*found, how, settled, message)
 
 
-def of_settled(
+def settled_masses(
     log_mass: np.ndarray, reports: list[ConvergenceReport]
 ) -> tuple[np.ndarray, bool, str]:
     """Masses of the points at which sites settled, whether these are nearly all, and in words.
@@ -267,14 +267,14 @@ def _mixture(
     # what fills up a number has no share, and need not be found
     parts += [target.inference(points[i]) if shares[i] else parts[0] for i in kept[1:]]
     own = shares[kept] / np.sum(shares[kept])
-    posterior = MixturePosterior.of([part.posterior for part in parts], own)
+    posterior = MixturePosterior.from_parts([part.posterior for part in parts], own)
     message = f", of which {np.count_nonzero(own)} count"
     if len(kept) < count:
         message += f", with {100 * np.sum(shares[kept]):.1f} % of the density"
     return posterior, message
 
 
-def _on_grid(
+def _grid_points(
     target: Target, mode: np.ndarray, axes: np.ndarray, mesh: Mesh
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Points, and logs of their masses in deviations."""
@@ -282,7 +282,7 @@ def _on_grid(
     return [mode + axes @ each for each in z], values + np.log(volume)
 
 
-def _on_design(
+def _design_points(
     target: Target, mode: np.ndarray, axes: np.ndarray
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Points, and logs of their masses in deviations, which differ for the sides of an axis."""

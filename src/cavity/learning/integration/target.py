@@ -12,10 +12,10 @@ from cavity.learning.data.training_data import Data
 from cavity.learning.failures import NumericalError
 from cavity.learning.infer import infer_from
 from cavity.learning.mcmc.run import weak_priors
-from cavity.learning.method import AbstractMethod
+from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.lbfgs import minimise
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound
 from cavity.parameters import entries, from_real, log_jacobian
@@ -78,7 +78,7 @@ class Target:
         return value - float(more), slope - coordinates.gradient(by_real, np.zeros(0))
 
     def mode(self) -> np.ndarray:
-        """Where the density is largest, near the fitted values."""
+        """Mode of the density near the fitted values."""
         limits = {"bounds": self.objective.bounds, "max_iterations": 200, "tolerance": 1e-5}
         return minimise(self.energy, np.zeros(self.size), **limits).x
 
@@ -108,7 +108,7 @@ class Target:
         return self.values[key]
 
     def report(self, x: np.ndarray) -> ConvergenceReport:
-        """How sites ended at a point."""
+        """Convergence of the sites at a point."""
         self.at(x)
         return self.reports[np.ascontiguousarray(x).tobytes()]
 
@@ -136,7 +136,7 @@ def _own(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
 
 
 def _beside(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
-    """What the log density has beside minus the objective of learning, and its gradient."""
+    """Log density plus the objective of learning, and its gradient."""
 
     def more(real: Any) -> Any:
         model = from_real(real, start, maps)
@@ -146,5 +146,5 @@ def _beside(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
 
 
 def numbers_of(posterior: Any) -> int:
-    """How many numbers a posterior has."""
+    """Number of real numbers in a posterior."""
     return sum(np.size(leaf) for leaf in jax.tree.leaves(posterior))

@@ -61,7 +61,7 @@ class Chains:
 
     @property
     def converged(self) -> bool:
-        """Whether R-hat, effective sample sizes and divergences are all as they should be."""
+        """True if R-hat, effective sample sizes and divergences are all as they should be."""
         rhat, ess = self.worst
         count = self.stats["lp"].size
         few = self.divergences <= MOST_DIVERGENT * count
@@ -69,7 +69,7 @@ class Chains:
 
     @property
     def message(self) -> str:
-        """How it went, in a sentence."""
+        """Summary of the chains, in a sentence."""
         chains, draws = self.stats["lp"].shape
         rhat, ess = self.worst
         said = (

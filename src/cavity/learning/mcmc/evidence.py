@@ -8,8 +8,8 @@ import numpy as np
 from jax.scipy.special import logsumexp
 
 from cavity.learning.mcmc.kernels import elliptical_slices
-from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.mcmc.targets import WhitenedTarget, fixed_basis, sites_about_mode
+from cavity.learning.methods.mcmc import MCMC
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array
 

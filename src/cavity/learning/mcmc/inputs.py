@@ -9,19 +9,20 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from numpy.typing import ArrayLike
 
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.validation import check_domains
 from cavity.learning.dispatch import check_sampler
 from cavity.learning.failures import NumericalError
 from cavity.learning.mcmc.chains import diagnosed
 from cavity.learning.mcmc.problem import precision_times
-from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods.mcmc import MCMC
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.gp import GP
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, log_determinant
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Bool, Float, Key, PRNGKeyArray, Scalar
-from cavity.numerics.validation import as_floats, check_columns, check_finite, check_magnitude
+from cavity.numerics.validation import check_columns, check_finite, check_magnitude, float_array
 
 HELD = ("function", "values")
 # Random walks are adapted to this acceptance, by steps that shrink with this power of the sweeps.
@@ -67,6 +68,7 @@ class InputDraws:
         return np.where(self.known, float(chains * draws), diagnosed(self.inputs)[1])
 
 
+@with_one_blas_thread
 def draw_inputs(
     model: GP,
     mean: ArrayLike,
@@ -151,7 +153,7 @@ class _State(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What a move gave: whether it was accepted, and the probability of that."""
+    """Result of a move: whether it was accepted, and the probability of that."""
 
     accepted: Bool[Array, ""]
     acceptance_probability: Scalar
@@ -162,7 +164,7 @@ def _problem(model: GP, given: tuple[Any, Any, Any], jitter: float) -> _Problem:
     _check_model(model)
     if not isinstance(jitter, float | int | np.number) or not 0.0 <= jitter < np.inf:
         raise ValueError(f"jitter must be a finite number of at least 0, given {jitter!r}")
-    mean, var, y = (as_floats(n, a) for n, a in zip(("mean", "var", "y"), given, strict=True))
+    mean, var, y = (float_array(n, a) for n, a in zip(("mean", "var", "y"), given, strict=True))
     check_columns("mean", mean)
     for name, array in (("mean", mean), ("var", var), ("y", y)):
         check_finite(name, array)

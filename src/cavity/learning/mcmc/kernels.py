@@ -50,7 +50,7 @@ class Draw(NamedTuple):
 
 
 class Tuning(NamedTuple):
-    """What a block has learned of its step size and metric."""
+    """Adapted step size and metric of a block."""
 
     step: Any
     mass: Any
@@ -89,7 +89,7 @@ def untuned(block: Block, state: State, acceptance: float) -> Tuning:
 
 
 def schedule(warmup: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each iteration is for, and whether a window of adaptation ends with it."""
+    """Stage of each iteration, and whether a window of adaptation ends with it."""
     from blackjax.adaptation.window_adaptation import build_schedule
 
     rows = np.asarray(build_schedule(warmup)).reshape(-1, 2) if warmup else np.zeros((0, 2))
@@ -97,7 +97,7 @@ def schedule(warmup: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
     return stages, np.concatenate([rows[:, 1], np.zeros(draws)]).astype(bool)
 
 
-def _by_nuts(
+def _nuts_step(
     block: Block,
     key: Array,
     state: State,
@@ -190,7 +190,7 @@ def advance(
                 state = move.move(own, state)
             else:
                 given = (own, state, tuning, stage, end, acceptance)
-                state, tuning, found = _by_nuts(move, *given)
+                state, tuning, found = _nuts_step(move, *given)
                 stats.append(found)
             new.append(tuning)
         return (state, new), (state, _together(stats, state) | {"lp": target.log_density(state)})

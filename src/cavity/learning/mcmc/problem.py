@@ -1,4 +1,4 @@
-"""What chains work on: a model with its parameters as coordinates, and the rows of its data."""
+"""Problem that chains sample: a model with its parameters as coordinates, and its rows."""
 
 from typing import Any
 

@@ -16,7 +16,6 @@ from cavity.learning.mcmc.chains import Chains, chains_of
 from cavity.learning.mcmc.evidence import stepping_stones
 from cavity.learning.mcmc.kernels import Block, State, advance, blackjax, schedule, untuned
 from cavity.learning.mcmc.problem import Problem
-from cavity.learning.mcmc.settings import LEAST_DRAWS, MCMC
 from cavity.learning.mcmc.targets import (
     Collapsed,
     WhitenedTarget,
@@ -24,8 +23,9 @@ from cavity.learning.mcmc.targets import (
     sites_about_mode,
 )
 from cavity.learning.mcmc.weights import WeightTarget
-from cavity.learning.optimisers.checkpoint import Search, leaves, refilled
+from cavity.learning.methods.mcmc import LEAST_DRAWS, MCMC
 from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.progress.checkpoint import Search, leaves, refilled
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.linear.drawn_weights import HasWeightParts
@@ -49,7 +49,7 @@ REPORTS = 20
 
 @dataclasses.dataclass(frozen=True)
 class Drawn:
-    """What draws gave.
+    """Result of sampling.
 
     Attributes:
         model: the model at the medians of its parameters.
@@ -138,7 +138,7 @@ def problem_of(
 
 
 def target_of(problem: Problem) -> Any:
-    """What chains of a problem draw from, by its model and its likelihood."""
+    """Target density of the chains of a problem, chosen by its model and likelihood."""
     likelihood = problem.start.likelihood
     if capability(problem.start, HasWeightParts) is not None:
         return WeightTarget(problem, sliced=not likelihood.smooth)
@@ -161,7 +161,7 @@ def _begun(target: Any, key: Array, x: Array) -> tuple[State, Array]:
 
 
 def _starts(target: Any, key: Array, chains: int) -> list[State] | None:
-    """Where chains start; None where the density is nowhere finite."""
+    """Initial states of the chains; None where the density is nowhere finite."""
     found = []
     for chain in range(chains):
         where, own = jax.random.split(jax.random.fold_in(key, chain))
@@ -285,12 +285,12 @@ class _Run:
         return [(f[0], f[1]) for f in found]
 
     def _state(self, carry: list[Any]) -> dict[str, Any]:
-        """Where the chains are and what they drew, as a tree that can be saved."""
+        """States and draws of the chains, as a tree that can be saved."""
         drawn = {"traces": self.traces, "stats": self.stats}
         return {"carry": leaves(carry), "done": self.done, "steps": self.steps, **drawn}
 
     def _resumed(self, carry: list[Any]) -> list[Any]:
-        """Where the chains were when they were kept; where they start if they were not."""
+        """Saved states of the chains; the initial ones if none were saved."""
         state = self.search.state()
         if state is None:
             return carry

@@ -16,7 +16,7 @@ from jax.scipy.special import ndtr, ndtri
 
 from cavity.learning.mcmc.kernels import Block, Draw, State, elliptical_slices
 from cavity.learning.mcmc.problem import Problem
-from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods.mcmc import MCMC
 from cavity.likelihoods.capabilities import capability
 from cavity.models.base import AbstractModel
 from cavity.models.linear.drawn_weights import (
@@ -168,7 +168,7 @@ class WeightTarget(eqx.Module):
 
     @property
     def weights_identified(self) -> bool:
-        """Whether weights have to agree between chains."""
+        """True if weights have to agree between chains."""
         return self.problem.start.identified
 
     def posterior(

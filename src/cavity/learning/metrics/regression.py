@@ -1,4 +1,4 @@
-r"""How good predictions are: errors, densities and calibration of regression.
+r"""Scores of predictions: errors, densities and calibration of regression.
 
 Everything takes numpy arrays of one output, one entry per test row, and returns a float.
 Densities are in nats per row, errors in units of the output. A measure that the data do not

@@ -55,7 +55,7 @@ class Coordinates:
 
     @property
     def learns_inducing(self) -> bool:
-        """Whether locations of inducing variables are coordinates."""
+        """True if locations of inducing variables are coordinates."""
         all_units = jax.tree.leaves(units(self.start), is_leaf=is_entry)
         rows = zip(entries(self.start, self.maps), all_units, strict=True)
         return any(

@@ -12,8 +12,8 @@ from cavity.inference.energy import Sites
 from cavity.inference.problem import has_sites
 from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.learning.data.training_data import AbstractTrainingData, Minibatch
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.methods import PowerEP
 from cavity.learning.objectives.coordinates import Coordinates
 from cavity.learning.objectives.learning_energy import (
     LearningEnergy,
@@ -27,7 +27,7 @@ from cavity.learning.objectives.learning_energy import (
 )
 from cavity.learning.objectives.streamed import streamed_value_and_grad
 from cavity.learning.objectives.warm_start import WarmStart
-from cavity.learning.optimisers.checkpoint import State, leaves, refilled
+from cavity.learning.progress.checkpoint import State, leaves, refilled
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound
 from cavity.numerics.linalg import with_escalating_jitter
@@ -47,7 +47,7 @@ CREEP, MOST_CHANGE = 10.0, 0.03
 HALVINGS, ROUNDING = 8, 1e-9
 
 
-def _of_the_form(sites: Sites, wanted: Sites) -> Sites:
+def _shaped_like(sites: Sites, wanted: Sites) -> Sites:
     """Sites to start from, which must have the arrays of those of the model."""
 
     def shapes(tree: Sites) -> list[tuple[int, ...]]:
@@ -120,7 +120,7 @@ class Objective:
             )
         if sites is not None:
             sites = problem.adopted(sites)
-        tied = tied if sites is None else _of_the_form(split_optimised(sites)[0], tied)
+        tied = tied if sites is None else _shaped_like(split_optimised(sites)[0], tied)
         if sites is not None and self.has_optimised and self.carries:
             self.empty = join_optimised(tied, split_optimised(sites)[1])
         self.settled = self.empty if settled is None else settled
@@ -164,7 +164,7 @@ class Objective:
 
     @property
     def learns_inducing(self) -> bool:
-        """Whether inducing inputs are learned."""
+        """True if inducing inputs are learned."""
         return self.coordinates.learns_inducing
 
     @property
@@ -174,7 +174,7 @@ class Objective:
 
     @property
     def first(self) -> np.ndarray:
-        """Where the search begins."""
+        """Starting point of the search."""
         return self.coordinates.first
 
     def model(self, x: np.ndarray) -> AbstractModel:
@@ -241,7 +241,7 @@ class Objective:
 
     @property
     def moved_by(self) -> str:
-        """What moves the point at each step."""
+        """Name of the algorithm that moves the point at each step."""
         if self.method.training.natural is None:
             return "Adam"
         free = self.coordinates.n_parameters > 0
@@ -309,9 +309,9 @@ class Objective:
         self.warm.add(x, sites)
 
     def _tolerance(self) -> float:
-        """What private sites are found to at the next evaluation, in deviations.
+        """Tolerance of private sites at the next evaluation, in deviations.
 
-        An energy that is stationary in them is wrong by about half the sum of the squares of
+        The error of an energy that is stationary in them is about half the sum of the squares of
         their errors, for which the residual of a sweep is taken.
         """
         asked = self.solver.tolerance
@@ -371,7 +371,7 @@ class Objective:
         batch: Minibatch | None,
         *numbers: float,
     ) -> T:
-        """What a program gives at a point: one for rows in memory, another for other rows."""
+        """Run a program at a point: one for rows in memory, another for other rows."""
         move = self.coordinates.move(x)
         flat = np.asarray(x[self.coordinates.n_parameters :], move.dtype)
         private = split_optimised(sites)[1] if self.has_optimised else sites

@@ -9,7 +9,7 @@ from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.training_data import Data, Minibatch
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.learning_energy import LearningEnergy
-from cavity.learning.optimisers.checkpoint import State, leaves, refilled
+from cavity.learning.progress.checkpoint import State, leaves, refilled
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
 from cavity.numerics.types import Array, Scalar

@@ -68,7 +68,7 @@ class LearningEnergy(eqx.Module):
     ) -> Callable[[Array, Array, Sites], Scalar]:
         """The function of a move, of tied sites as a vector, and of private sites."""
         if self.start.ordered and index is not None:
-            return self._of_batch(data, jitter, scale, index)
+            return self._batch_loss(data, jitter, scale, index)
         rows = data if index is None else some_rows(data, index)
         scaling = 1.0 if self.total is None else scale
 
@@ -84,7 +84,7 @@ class LearningEnergy(eqx.Module):
 
         return loss
 
-    def _of_batch(
+    def _batch_loss(
         self, data: Data, jitter: Scalar, scale: Scalar, index: Int[Array, " n"]
     ) -> Callable[[Array, Array, Sites], Scalar]:
         """The function for rows that see their neighbours: some of all rows laid out."""
@@ -152,7 +152,7 @@ value_and_grad_of_batch, natural_update_of_batch = (
 
 
 def has_numbers_of_rows(sites: Sites) -> bool:
-    """Whether an optimiser moves numbers of every row."""
+    """True if an optimiser moves numbers of every row."""
     return any(map(is_optimised_per_row, jax.tree.leaves(sites, is_leaf=is_optimised)))
 
 

@@ -22,7 +22,7 @@ from cavity.inference.energy import beliefs_under, collect_messages, empty_sites
 from cavity.inference.graph.base import Messages
 from cavity.learning.data.training_data import AbstractTrainingData, Data
 from cavity.learning.objectives.learning_energy import LearningEnergy
-from cavity.learning.result import Posterior
+from cavity.learning.results.result import Posterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Scalar
 

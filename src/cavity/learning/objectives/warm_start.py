@@ -1,4 +1,4 @@
-"""Where private sites begin at a new point: extrapolated from those at the last points."""
+"""Initial private sites at a new point: extrapolated from those at the last points."""
 
 from collections import deque
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.energy import Sites
-from cavity.learning.optimisers.checkpoint import State, leaves, refilled
+from cavity.learning.progress.checkpoint import State, leaves, refilled
 from cavity.numerics.types import Array
 
 # Points that are remembered, and numbers that their sites have at the most; two are in any case.
@@ -43,7 +43,7 @@ class WarmStart:
         return self.points[-1][1] if self.points else None
 
     def at(self, x: np.ndarray) -> Sites:
-        """Where sites begin at a point, after at least one other."""
+        """Initial sites at a point, after at least one other."""
         *earlier, (origin, last) = self.points
         if not earlier:
             return last

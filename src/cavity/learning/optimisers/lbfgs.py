@@ -40,7 +40,7 @@ class GracefulStop(KeyboardInterrupt):
 
 
 def completing(work: Callable[[], T]) -> T:
-    """What some work gives that is no search; begun again where `GracefulStop` ended it."""
+    """Run `work` to completion; start it again if `GracefulStop` interrupts it."""
     try:
         return work()
     except GracefulStop:
@@ -53,7 +53,7 @@ class StartFailed(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """Where a minimisation stands; what callbacks receive.
+    """Progress of a minimisation, as callbacks receive it.
 
     Attributes:
         iteration: iterations done.
@@ -146,7 +146,7 @@ class _Search:
         return value, gradient
 
     def wall(self, point: np.ndarray) -> float:
-        """What an undefined objective counts as: so much that the step is cut to about a quarter.
+        """Finite value for an undefined objective, which cuts the step to about a quarter.
 
         A huge value would make the step so short that the difference of gradients along it, from
         which L-BFGS learns curvature, is rounding error.
@@ -186,12 +186,12 @@ class _Search:
             raise StopIteration
 
     def gained(self, since: int) -> float:
-        """What the last iterations gained on average; infinite before there are enough."""
+        """Average gain of the last iterations; infinite before there are enough."""
         recent = self.history[since:][-WINDOW - 1 :]
         return (recent[0] - recent[-1]) / WINDOW if len(recent) > WINDOW else np.inf
 
     def level(self, bounds: np.ndarray) -> bool:
-        """Whether the objective is as good as level at the best point, within the bounds."""
+        """True if the objective is nearly level at the best point, within the bounds."""
         assert self.x is not None
         assert self.slope is not None
         steepest = np.max(np.abs(_within(self.x, self.slope, bounds)))
@@ -238,7 +238,7 @@ class _Round:
         return value / self.unit, self.scale * gradient / self.unit
 
     def run(self, iterations: int) -> Any:
-        """What L-BFGS-B says after so many iterations at the most."""
+        """Run L-BFGS-B for so many iterations at the most."""
         from scipy import optimize
 
         size, since = self.start.size, len(self.search.history)
@@ -262,7 +262,7 @@ class _Round:
         )
 
     def left(self, inverse: Any) -> float:
-        """What is left to gain at the best point, by the curvature that the round has met.
+        """Predicted decrease from the best point, by the curvature that the round has met.
 
         Args:
             inverse: the inverse of its curvature, as a linear operator.
@@ -325,7 +325,7 @@ def _rounds(
 
 
 def _limit(search: _Search) -> str:
-    """Which limit a search met, and what to do."""
+    """Message about the limit that a search met."""
     iterations = len(search.history)
     if iterations == search.max_iterations:
         return f"stopped at the limit of {iterations} iterations: allow more"

@@ -12,12 +12,12 @@ from cavity.learning.data.arrays import prepare
 from cavity.learning.data.scales import Tallies
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import all_fixed
-from cavity.learning.fit import learned_from
 from cavity.learning.infer import NumericalError, checked_start, infer_from, posterior_at
-from cavity.learning.methods import PowerEP
-from cavity.learning.optimisers.checkpoint import Searches
-from cavity.learning.optimisers.restarts import Run
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.progress.checkpoint import Searches
+from cavity.learning.results.result import FitResult, Inference
+from cavity.learning.run.fit import learned_from
+from cavity.learning.search.restarts import Restarts
 from cavity.learning.streaming.live_rows import LiveRows
 from cavity.learning.streaming.one_pass import visited_once
 from cavity.learning.streaming.record import moved_along, tallies_of
@@ -47,13 +47,13 @@ class Found(NamedTuple):
 
 
 def better(chosen: Found | None, stayed: Found) -> bool:
-    """Whether other inducing variables explain more: points chosen anew may explain less."""
+    """True if the chosen inducing variables explain more: points chosen anew may explain less."""
     return chosen is not None and chosen.result.objective < stayed.result.objective
 
 
 def as_before(found: Found, why: str) -> Found:
     """Inference with the old parameters, in the place of learning that gained nothing."""
-    return found._replace(result=dataclasses.replace(found.result, converged=False, message=why))
+    return found._replace(result=found.result.judged(why, converged=False))
 
 
 def attempted(
@@ -138,7 +138,7 @@ def learned(
     along = moved_along(model, searched, tallies_of(result), data.seen)
     for first in (model,) if along is None else (model, along):
         start, stages, jitter = checked_start(first, data, result.jitter, (searched,))
-        run = Run(data, method, densities, *limits, Searches(None))
+        run = Restarts(data, method, densities, *limits, Searches(None))
         try:
             ends.append(learned_from(run, start, stages, jitter, 0, 0))
         except NumericalError:

@@ -12,12 +12,12 @@ from cavity.inference.graph.messages import added
 from cavity.inference.past import Past, inducing_views, log_evidence_of
 from cavity.inference.problem import Problem
 from cavity.learning.data.training_data import Data
-from cavity.models.remembered import as_past, past_of
+from cavity.models.remembered import function_of_view, posterior_past
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Scalar
 
 # The past of a result that is not yet an update's.
-first_past = compiled(past_of)
+first_past = compiled(posterior_past)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,7 @@ def absorbed(
 
 @compiled
 def _told(problem: Problem, sites: Sites) -> tuple[tuple, tuple, Scalar]:
-    """What messages are about, those of rows after those of their past, and their evidence."""
+    """Functions and messages of rows and their past, together, and the log evidence of both."""
     graph = problem.graph()
     received = [getattr(variable, "received", None) for variable in graph.variables]
     total = tuple(
@@ -103,7 +103,7 @@ def _told(problem: Problem, sites: Sites) -> tuple[tuple, tuple, Scalar]:
         for m, before in zip(collect_messages(graph, sites), received, strict=True)
     )
     views = [inducing_views(edge.view) for edge in graph.only_factor().edges]
-    functions = tuple(tuple(as_past(view) for view in each) for each in views)
+    functions = tuple(tuple(function_of_view(view) for view in each) for each in views)
     return functions, total, log_evidence_of(graph.variables, total)
 
 

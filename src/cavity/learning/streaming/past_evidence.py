@@ -1,4 +1,4 @@
-"""What the view of a model through its inducing variables costs the past."""
+"""Evidence that past rows lose when seen through a model's own inducing variables."""
 
 import dataclasses
 

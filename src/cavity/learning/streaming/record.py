@@ -1,4 +1,4 @@
-"""What a stream records beside its messages: counts of its columns, and the noise of its past."""
+"""Record of a stream beside its messages: counts of its columns, and the noise of its past."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from cavity.learning.data.scales import (
     model_at,
     scales_of,
 )
-from cavity.learning.result import Inference
+from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import HasNoiseParameter, capability
 from cavity.models.base import AbstractGP
 from cavity.parameters import Positive, free_parts, units
@@ -25,7 +25,7 @@ APART = 3.0
 
 
 def tallies_of(result: Inference) -> Tallies | None:
-    """What was counted of the rows of a result; None where nothing is known of them."""
+    """Counts and moments of the rows of a result; None where nothing is known of them."""
     if result.tallies is not None or result.data is None:
         return result.tallies
     return result.data.tallies(result.posterior.model.likelihood)

@@ -12,13 +12,13 @@ from cavity.inference.graph.base import Messages
 from cavity.inference.past import Past
 from cavity.inference.solvers.convergence import EXACT
 from cavity.learning.data.scales import Tallies
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference
 from cavity.learning.streaming.live_rows import LiveRows
 from cavity.learning.streaming.record import noted
 from cavity.learning.streaming.scores import NO_SCORES, BatchScores
 from cavity.models.base import AbstractGP
 from cavity.models.posterior import AbstractPosterior
-from cavity.models.remembered import past_of
+from cavity.models.remembered import posterior_past
 from cavity.parameters import bijections
 from cavity.parameters.priors import flat, learned_with
 
@@ -175,8 +175,8 @@ def with_memory(result: Inference, memory: Mapping[str, Any] | None) -> Inferenc
     past = None
     if memory["messages"]:
         # in the view of the posterior, in which rows left memory
-        functions = past_of(result.posterior, result.log_evidence, 0.0).functions
+        functions = posterior_past(result.posterior, result.log_evidence, 0.0).functions
         told = [{k: jnp.asarray(v) for k, v in each.items()} for each in memory["messages"]]
         past = Past(functions, tuple(Messages(**each) for each in told))
-        past = noted(past, result.posterior, memory.get("count"))
+        past = noted(past, result.posterior, memory["count"])
     return as_update(result, past, live, result.tallies)

@@ -1,8 +1,7 @@
-"""How a batch of rows was predicted before it was learned from."""
+"""Scores of a batch of rows, predicted before it was learned from."""
 
 import dataclasses
 import functools
-import warnings
 from collections.abc import Sequence
 
 import jax
@@ -13,6 +12,7 @@ from jax.scipy.special import ndtri
 from cavity.likelihoods.latent_values import sample
 from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.likelihoods.predictive.latent import LatentPredictive
+from cavity.numerics.callers import warn_caller
 from cavity.numerics.jit import compiled
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array
@@ -25,7 +25,7 @@ SURPRISE, ERRORS = 1.0, 5.0
 
 @dataclasses.dataclass(frozen=True)
 class BatchScores:
-    """How a batch of rows was predicted before it was learned from.
+    """Scores of a batch of rows, predicted before it was learned from.
 
     Attributes:
         outputs: outputs that were observed.
@@ -44,7 +44,7 @@ class BatchScores:
 
     @property
     def surprising(self) -> bool:
-        """Whether the outputs are far less likely than the model expected."""
+        """True if the outputs are far less likely than the model expected."""
         short = self.expected - self.log_density
         return bool(short > SURPRISE and short > ERRORS * self.spread)
 
@@ -121,10 +121,9 @@ def _(predicted: LatentPredictive) -> Array:
 def warn_of_surprise(scores: BatchScores) -> None:
     """Warns of a batch that the model did not expect."""
     if scores.surprising:
-        warnings.warn(
+        warn_caller(
             f"{plural(scores.outputs, 'new output')} with a mean log density of "
             f"{scores.log_density:.3g} nats before they are learned from, where the model "
             f"expected {scores.expected:.3g}: the data may have changed; half_life=... lets the "
-            "past fade",
-            stacklevel=5,
+            "past fade"
         )

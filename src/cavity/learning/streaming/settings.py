@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.learning.data.arrays import prepare
-from cavity.learning.result import Inference
+from cavity.learning.results.result import Inference
 from cavity.learning.streaming.inducing_choice import CHOICES
 from cavity.learning.streaming.live_rows import LiveRows, rows_of
 from cavity.models.compression import is_compressed

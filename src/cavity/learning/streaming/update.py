@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from cavity.inducing.base import AbstractInducing
 from cavity.inference.past import Past
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.batched import in_memory
 from cavity.learning.data.batches import Batches, BatchSource, as_batches, refuse_side
 from cavity.learning.data.scales import Tallies
 from cavity.learning.data.training_data import Data
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference
 from cavity.learning.streaming.found import (
     Found,
     as_before,
@@ -58,6 +58,7 @@ from cavity.learning.streaming.settings import (
 from cavity.models.base import AbstractGP
 
 
+@with_one_blas_thread
 def update(
     result: Inference,
     X: ArrayLike | Batches | BatchSource,
@@ -130,23 +131,21 @@ def update(
     check_remembers(result.posterior)
     if y is None:
         refuse_side(rows)
-        return _in_turn(result, as_batches(X), settings, missing)
+        return _update_in_turn(result, as_batches(X), settings, missing)
     given = new_rows(result, *in_memory(X, y), rows, missing)
-    with one_blas_thread():
-        return _updated(result, given, settings)
+    return _updated(result, given, settings)
 
 
-def _in_turn(
+def _update_in_turn(
     result: Inference, batches: Batches, settings: UpdateSettings, missing: str
 ) -> UpdateResult:
     """The result of an update for each batch, with what all of them lost and how they scored."""
     lost, scores = 0.0, []
-    with one_blas_thread():
-        for batch in batches:
-            given = new_rows(result, batch.X, batch.y, batch.rows, missing)
-            if len(given):
-                result = _updated(result, given, settings)
-                lost, scores = lost + result.lost, [*scores, result.before]
+    for batch in batches:
+        given = new_rows(result, batch.X, batch.y, batch.rows, missing)
+        if len(given):
+            result = _updated(result, given, settings)
+            lost, scores = lost + result.lost, [*scores, result.before]
     if not isinstance(result, UpdateResult) or not scores:
         raise ValueError(
             "the batches hold no rows: give at least one batch (a generator that was read before "
@@ -182,13 +181,13 @@ def _updated(result: Inference, given: LiveRows, settings: UpdateSettings) -> Up
 
 
 def _counted(result: Inference, given: LiveRows, settings: UpdateSettings) -> Tallies:
-    """What is counted of the new rows."""
+    """Counts and moments of the new rows."""
     likelihood = cast(AbstractGP, result.posterior.model).likelihood
     return data_of(result, settings, None, given).tallies(likelihood)
 
 
 def _scores(result: Inference, given: LiveRows) -> BatchScores:
-    """How the new rows were predicted."""
+    """Scores of the new rows' predictions."""
     if not len(given):
         return NO_SCORES
     posterior: Any = result.posterior
@@ -198,7 +197,7 @@ def _scores(result: Inference, given: LiveRows) -> BatchScores:
 
 
 def _so_far(result: Inference, settings: UpdateSettings) -> tuple[Past | None, LiveRows | None]:
-    """What is gone, and the rows that are still live."""
+    """Past of a result, and the rows that are still live."""
     posterior: Any = result.posterior
     power = as_power(settings.past_power, _dtype(posterior))
     if isinstance(result, UpdateResult):

@@ -70,6 +70,6 @@ def levels(p: float | Array, mean: Array) -> Array:
 
 
 def possible(likelihood: Any, y: Array) -> tuple[Bool[Array, "..."], Array]:
-    """Whether outputs are possible, and the outputs with a possible one in place of others."""
+    """True where outputs are possible, and the outputs with a possible one in place of others."""
     inside = likelihood.accepts(y)
     return inside, jnp.where(inside, y, 0.5 if likelihood.support is Support.UNIT else 1.0)

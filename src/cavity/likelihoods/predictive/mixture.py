@@ -63,11 +63,11 @@ class MixturePredictive(AbstractPredictive):
         if draws is None:
             return _log_density(self, y)
 
-        def of_draw(inputs: tuple[ConditionedOnLatent, Array]) -> Array:
+        def draw_density(inputs: tuple[ConditionedOnLatent, Array]) -> Array:
             draw, f = inputs
             return logsumexp(draw.log_density_given(f, y), axis=0)
 
-        values = jax.lax.map(of_draw, (draws, _strata(draws)))
+        values = jax.lax.map(draw_density, (draws, _strata(draws)))
         return _log_average(values, self.log_share) - jnp.log(MIXTURE.strata)
 
     def cdf(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -75,11 +75,11 @@ class MixturePredictive(AbstractPredictive):
         if draws is None:
             return _average(jax.vmap(lambda draw: draw.cdf(y))(self.draws), self.log_share)
 
-        def of_draw(inputs: tuple[ConditionedOnLatent, Array]) -> Array:
+        def draw_cdf(inputs: tuple[ConditionedOnLatent, Array]) -> Array:
             draw, f = inputs
             return jnp.mean(draw.cdf_given(f, y), axis=0)
 
-        return _average(jax.lax.map(of_draw, (draws, _strata(draws))), self.log_share)
+        return _average(jax.lax.map(draw_cdf, (draws, _strata(draws))), self.log_share)
 
     def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
         return inverted_quantile(self, p)
@@ -97,11 +97,11 @@ def draws_predictive(
         side: side data of the rows.
     """
 
-    def of_draw(draw: tuple[Any, Array, Array]) -> AbstractPredictive:
+    def draw_predictive(draw: tuple[Any, Array, Array]) -> AbstractPredictive:
         likelihood, m, v = draw
         return likelihood.predictive(m, v, side)
 
-    return mixed_predictive(likelihoods, jax.lax.map(of_draw, (likelihoods, mean, var)))
+    return mixed_predictive(likelihoods, jax.lax.map(draw_predictive, (likelihoods, mean, var)))
 
 
 def mixed_predictive(
@@ -117,10 +117,10 @@ def mixed_predictive(
     if likelihood.support is Support.LABELS:
         labels = jnp.arange(number_of_classes(likelihood), dtype=draws.mean.dtype)
 
-        def of_class(label: Array) -> Array:
+        def label_density(label: Array) -> Array:
             return jax.vmap(lambda d: d.log_density(jnp.full_like(d.mean, 1.0) * label))(draws)
 
-        log_p = [_log_average(each, log_share) for each in jax.lax.map(of_class, labels)]
+        log_p = [_log_average(each, log_share) for each in jax.lax.map(label_density, labels)]
         return class_predictive(jnp.stack(log_p, axis=-1))
     mean = _average(draws.mean, log_share)
     var = _average(draws.var, log_share) + _average((draws.mean - mean) ** 2, log_share)

@@ -59,11 +59,11 @@ class NumericalPredictive:
     def cdf(self, y: np.ndarray) -> np.ndarray:
         """Probability of an output of at most y, (n,)."""
         y = np.floor(y) if self.discrete else y
-        values = _between(y, self.grid, self.cumulative)
+        values = _interpolated(y, self.grid, self.cumulative)
         return np.where(y < self.grid[0], 0.0, values) if self.discrete else values
 
     def within(self, y: np.ndarray, level: float) -> np.ndarray:
-        """Whether y lies in the central interval of a probability, ends included, (n,)."""
+        """True where y lies in the central interval of a probability, ends included, (n,)."""
         low, high = 0.5 - 0.5 * level, 0.5 + 0.5 * level
         below = self.cdf(y - 1.0) if self.discrete else self.cdf(y)
         return (self.cdf(y) >= low) & (below <= high)
@@ -85,13 +85,13 @@ class NumericalPredictive:
         under = np.where(is_step, low**2, 0.5 * (low**2 + high**2)) * gap
         above = np.where(is_step, (1 - low) ** 2, 0.5 * ((1 - low) ** 2 + (1 - high) ** 2)) * gap
         start = np.zeros((1, len(y)))
-        below_y = _between(y, self.grid, np.concatenate([start, np.cumsum(under, axis=0)]))
+        below_y = _interpolated(y, self.grid, np.concatenate([start, np.cumsum(under, axis=0)]))
         above_total = np.concatenate([start, np.cumsum(above, axis=0)])
         beyond = np.maximum(self.grid[0] - y, 0.0) + np.maximum(y - self.grid[-1], 0.0)
-        return below_y + above_total[-1] - _between(y, self.grid, above_total) + beyond
+        return below_y + above_total[-1] - _interpolated(y, self.grid, above_total) + beyond
 
 
-def _between(x: np.ndarray, grid: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _interpolated(x: np.ndarray, grid: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values at x, row by row, by linear interpolation."""
     rows = zip(x, grid.T, values.T, strict=True)
     return np.array([np.interp(*row) for row in rows])

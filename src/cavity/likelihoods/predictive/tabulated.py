@@ -147,14 +147,14 @@ def sample_from_density(
     like, tiny = functions[0], float(jnp.finfo(f.dtype).eps)
     level = jax.random.uniform(key, like.shape, like.dtype, tiny, 1.0 - tiny)
 
-    def of_entries(entries: tuple[tuple[Array, ...], Array, dict[str, Array]]) -> Array:
+    def sample_entries(entries: tuple[tuple[Array, ...], Array, dict[str, Array]]) -> Array:
         values, level, side = entries
         at = values[0] if len(values) == 1 else jnp.stack(values)
         table = tabulate(lambda y: likelihood.log_prob(at, y, **side), likelihood, level)
         return table.quantile(level)
 
     columns = {name: jnp.broadcast_to(x, like.shape) for name, x in side.items()}
-    return map_over_entries(of_entries, (functions, level, columns))
+    return map_over_entries(sample_entries, (functions, level, columns))
 
 
 def tabulate(log_density: Map, likelihood: Any, like: Array) -> DistributionTable:

@@ -37,7 +37,7 @@ from cavity.models.deep.layer import Layer
 from cavity.models.deep.posterior import DeepPosterior
 from cavity.models.deep.regression import process_of
 from cavity.models.deep.term import DeepTerm, WholeView
-from cavity.models.latent.views import FreeInputs
+from cavity.models.inputs.views import FreeInputs
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Scalar
@@ -277,5 +277,5 @@ def _check_latent(approximation: TiedPowerMeans, *, natural: bool) -> None:
 
 
 def layer_name(i: int, count: int) -> str:
-    """What a layer is called in messages."""
+    """Name of a layer in messages."""
     return f"layer {i + 1} of {count}"

@@ -24,12 +24,12 @@ from cavity.inference.factors.tied import TiedSite
 from cavity.inference.factors.uncertain import Regression
 from cavity.inference.graph.base import AbstractVariable
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
 from cavity.inference.variables.inducing import (
     InducingBelief,
     TiedInducing,
     WhitenedInducing,
 )
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.inference.variables.layered import LayeredMoments, LayeredValues, LayerMoments
 from cavity.models.deep.layer import Layer, spread_directions
 from cavity.models.deep.regression import ProcessNoise, regression

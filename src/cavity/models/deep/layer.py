@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inducing.base import AbstractInducing, input_columns
-from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import InducingView, OutputMean, inducing_view
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.expectations import GaussianInputs
 from cavity.likelihoods.capabilities import capability
@@ -82,8 +82,8 @@ class Layer(eqx.Module):
             raise ValueError(f"the width of a layer is a number of functions, given {width!r}")
         self.sizes = None if sizes is None else _checked_sizes(sizes, width)
         count = None if self.sizes is None else len(self.sizes)
-        self.kernel = _per_function("kernel", kernel, AbstractKernel, width, count)
-        self.inducing = _per_function("inducing", inducing, AbstractInducing, width, count)
+        self.kernel = _function_parts("kernel", kernel, AbstractKernel, width, count)
+        self.inducing = _function_parts("inducing", inducing, AbstractInducing, width, count)
         self.mean = Zero() if mean is None else mean
         if not isinstance(self.mean, AbstractMean):
             raise TypeError(f"mean of a layer must be a mean function, given {mean!r}")
@@ -114,7 +114,7 @@ class Layer(eqx.Module):
         return tuple(zip(kernels, inducing, sizes, strict=True))
 
     def views(self, jitter: float | Scalar) -> tuple[InducingView, ...]:
-        """How rows see the whitened inducing variables of each group."""
+        """Views of the whitened inducing variables of each group."""
         return tuple(
             inducing_view(kernel, inducing, OutputMean(Zero(), count), jitter)
             for kernel, inducing, count in self.groups
@@ -217,7 +217,7 @@ class LayerProcess(eqx.Module):
         return self.mean.outputs
 
     def with_inputs(self, values: Float[Array, "n D"], x: Float[Array, "n C"]) -> Array:
-        """What the layer takes: the values of the layer below, and the inputs if it sees them."""
+        """Inputs of the layer: values of the layer below, and the model's inputs if used."""
         if self.latent_inputs:
             return jnp.concatenate([x, values], axis=1)
         return jnp.concatenate([values, x], axis=1) if self.skip_connection else values
@@ -269,7 +269,7 @@ class LayerProcess(eqx.Module):
 def spread_directions(
     values: Float[Array, "n D"], width: int, present: Float[Array, "n 1"] | None = None
 ) -> Float[Array, "n W"]:
-    """As many linear functions of some columns as a layer is wide, each of unit deviation or less.
+    """Linear functions of some columns, as many as a layer is wide, of unit deviation or less.
 
     They are the columns themselves about their means, and random directions where there are fewer.
 
@@ -293,7 +293,7 @@ def spread_directions(
 
 
 def _checked(name: str, part: Callable[..., Array], *inputs: Array) -> Array:
-    """What a part of a layer gives; its complaints name the layer."""
+    """Evaluate a part of a layer; error messages name the layer."""
     try:
         return part(*inputs)
     except ValueError as error:
@@ -314,7 +314,7 @@ def _checked_sizes(sizes: Sequence[int], width: int) -> tuple[int, ...]:
     return checked
 
 
-def _per_function(name: str, part: Any, kind: type, width: int, count: int | None) -> Any:
+def _function_parts(name: str, part: Any, kind: type, width: int, count: int | None) -> Any:
     """One part, or a tuple of one per function or per size, of which there are so many."""
     several = isinstance(part, tuple | list)
     for entry in part if several else (part,):

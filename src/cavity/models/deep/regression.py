@@ -7,8 +7,8 @@ import equinox as eqx
 
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.uncertain import AbstractSight, Regression
-from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.numerics.types import Array, Float, Scalar
 

@@ -1,4 +1,4 @@
-"""What each layer of a deep model does, in a few numbers."""
+"""Summary statistics of the layers of a deep model."""
 
 from typing import NamedTuple, cast
 
@@ -15,7 +15,7 @@ from cavity.numerics.types import Array, Scalar
 
 
 class LayerSummary(NamedTuple):
-    """What a layer does to some rows.
+    """Summary statistics of one layer, at some rows.
 
     Shares are means over its functions; those that are constant over the rows do not count.
 
@@ -39,7 +39,7 @@ class LayerSummary(NamedTuple):
 
 
 def summarise(posterior: DeepPosterior, X: Array) -> list[LayerSummary]:
-    """What every layer does to the rows of X, (n, D) with at least two different rows.
+    """Summarise every layer at the rows of X, (n, D) with at least two different rows.
 
     Inputs of a layer are the mean outputs of the one below; latent inputs are zero, their mean.
     """
@@ -78,7 +78,7 @@ def summary_table(summaries: list[LayerSummary]) -> str:
 
 
 def _varies(mean: np.ndarray) -> np.ndarray:
-    """Which columns vary beyond rounding."""
+    """True where a column varies beyond rounding."""
     return mean.std(axis=0) > CONSTANT * np.abs(mean).max(axis=0)
 
 
@@ -99,7 +99,7 @@ def _outputs(
 
 
 def _divergence(belief: InducingBelief) -> Scalar:
-    """Of the posterior of whitened inducing variables from their prior."""
+    """Divergence of the posterior of whitened inducing variables from their prior."""
     count = belief.mean.shape[0] * belief.mean.shape[1]
     cov = jnp.sum(belief.root**2, axis=(1, 2))
     log_det = 2.0 * jnp.linalg.slogdet(belief.root)[1]

@@ -29,10 +29,10 @@ from cavity.inference.graph.base import (
 )
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
-from cavity.inference.graph.views import InducingView
 from cavity.inference.hidden_sites import propagate_sited
 from cavity.inference.propagation import AbstractPropagation, Spread, propagate
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.numerics.linalg import safe_sqrt

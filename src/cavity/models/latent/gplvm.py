@@ -23,9 +23,9 @@ from cavity.inference.factors.slots import (
 )
 from cavity.inference.factors.uncertain import Regression, UncertainExactFactor
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.propagation import AbstractPropagation, Moments
 from cavity.inference.variables.inducing import InducingBelief, TiedInducing, WhitenedInducing
+from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.inference.variables.inputs import DirectInputs, Inputs, no_beliefs
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
@@ -36,10 +36,10 @@ from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.posterior import DeepPosterior
 from cavity.models.deep.term import WholeView
-from cavity.models.latent.encoder import SiteEncoder
+from cavity.models.inputs.encoder import SiteEncoder
+from cavity.models.inputs.views import EncodedInputs, FreeInputs, KnownOutputs, standardised
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.models.latent.term import LatentInputTerm
-from cavity.models.latent.views import EncodedInputs, FreeInputs, KnownOutputs, standardised
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar

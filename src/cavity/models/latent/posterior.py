@@ -14,13 +14,13 @@ from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.models.base import AbstractModel
 from cavity.models.deep.posterior import DeepPosterior, mixture
-from cavity.models.latent.encoder import SiteEncoder
+from cavity.models.inputs.encoder import SiteEncoder
 from cavity.models.latent.projection import Projected, Projector, project, with_bounds
 from cavity.models.latent.reconstruction import outputs_given
 from cavity.models.posterior import AbstractPosterior, Marginals
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, PRNGKeyArray
-from cavity.numerics.validation import as_floats, check_columns, check_magnitude
+from cavity.numerics.validation import check_columns, check_magnitude, float_array
 
 # Rows that are projected at a time, and latent points of training rows that they start from.
 ROWS, CANDIDATES = 128, 500
@@ -88,9 +88,9 @@ class LatentPosterior(AbstractPosterior):
 
     @property
     def relevance(self) -> Float[np.ndarray, " Q"]:
-        """How much each latent dimension says of the outputs; shares of one.
+        """Relevance of each latent dimension to the outputs; shares of one.
 
-        How far a function moves a priori, in mean square, where rows exchange their values of the
+        The prior mean square change of a function when rows exchange their values of the
         dimension; with one lengthscale for each, the shortest in units of the latent means' spread
         are the most relevant.
         """
@@ -186,7 +186,7 @@ class LatentPosterior(AbstractPosterior):
                 f"the model was fitted with a known {self.side[0].replace('_', ' ')} per row, "
                 "which new rows do not have: fit without it to place them"
             )
-        Y = np.asarray(as_floats("Y", Y), np.float64)
+        Y = np.asarray(float_array("Y", Y), np.float64)
         if Y.ndim == 1 and self.outputs == 1:
             Y = Y[:, None]
         check_columns("Y", Y, self.outputs)  # type: ignore[arg-type]

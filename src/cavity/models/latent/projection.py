@@ -46,7 +46,7 @@ class Projected(NamedTuple):
 
 
 class Projector(eqx.Module):
-    """What new rows are projected by.
+    """Projection of new rows into the latent space.
 
     Attributes:
         layer: the functions of all outputs.

@@ -47,7 +47,7 @@ def outputs_given(projector: Projector, modes: Projected, rows: Rows) -> Spread:
     order = np.random.default_rng(0).permutation(POINTS)
     wider = WIDER ** min(1.0, MANY / z.shape[1])
 
-    def of_row(data: tuple[Projected, Rows]) -> tuple[Array, Array]:
+    def row_functions(data: tuple[Projected, Rows]) -> tuple[Array, Array]:
         mode, row = data
         share = (1.0 - ALIKE) * jax.nn.softmax(mode.bound) + ALIKE / len(mode.bound)
         var = jnp.maximum(jnp.minimum(wider * mode.var, 1.0), mode.var)
@@ -68,7 +68,7 @@ def outputs_given(projector: Projector, modes: Projected, rows: Rows) -> Spread:
         return mean[kept], spread[kept]
 
     single = jax.tree.map(lambda a: a[:, None], rows)
-    mean, var = jax.lax.map(of_row, (modes, single))
+    mean, var = jax.lax.map(row_functions, (modes, single))
     return Spread(jnp.swapaxes(mean, 0, 1), jnp.swapaxes(var, 0, 1))
 
 

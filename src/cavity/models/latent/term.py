@@ -21,8 +21,8 @@ import jax.numpy as jnp
 from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
 from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
 from cavity.inference.propagation import AbstractPropagation, LayerFunctions, Spread
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.term import latent_belief, terms_at

@@ -1,4 +1,4 @@
-"""What models of weights ask of their priors, and of the columns that weights multiply."""
+"""Checks of linear models: priors, sites, and the columns that weights multiply."""
 
 from collections.abc import Sequence
 from typing import Any

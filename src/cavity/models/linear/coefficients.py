@@ -1,4 +1,4 @@
-"""What the posterior of a linear model says of its coefficients, one by one."""
+"""Posterior summaries of the coefficients of a linear model, one by one."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -125,7 +125,9 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     else:
         parts: Any = jax.tree.map(lambda x: jnp.asarray(x)[None], posterior)
         shares = jnp.ones(1, jnp.asarray(jax.tree.leaves(posterior.process)[0]).dtype)
-    each = [_of_function(parts, shares, level, model.scale, i) for i in range(len(model.priors))]
+    each = [
+        _function_summary(parts, shares, level, model.scale, i) for i in range(len(model.priors))
+    ]
     joined = [
         None if rows[0] is None else np.concatenate([np.asarray(row) for row in rows], axis=1)
         for rows in zip(*each, strict=True)
@@ -141,7 +143,7 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
 
 
 def _what(posterior: object) -> str:
-    """What was given, by its model where it has one."""
+    """Description of a posterior for messages, by its model where it has one."""
     if isinstance(posterior, Posterior | MixturePosterior):
         return f"that of a {type(posterior.model).__name__}"
     return type(posterior).__name__
@@ -155,7 +157,7 @@ def _drawn(posterior: MixturePosterior) -> HasNamedWeights | None:
 def coefficients_of_draws(posterior: MixturePosterior, level: float) -> Coefficients:
     """Posterior marginals from draws of the weights; see `coefficients`."""
     process, model = cast(Any, posterior.parts).process, cast(LinearModel, posterior.model)
-    weights, inclusion = _of_draws(process)
+    weights, inclusion = _drawn_weights(process)
     weights = np.asarray(weights)
     share = np.ones_like(weights) if inclusion is None else np.asarray(inclusion)
     unit: Any = 1.0
@@ -179,7 +181,7 @@ def coefficients_of_draws(posterior: MixturePosterior, level: float) -> Coeffici
 
 
 @compiled
-def _of_draws(processes: KnownWeights) -> tuple[Array, Array | None]:
+def _drawn_weights(processes: KnownWeights) -> tuple[Array, Array | None]:
     """Weights of draws, and their probabilities of not being (nearly) zero, of equal shapes."""
 
     def one(process: KnownWeights) -> tuple[Array, Array | None]:
@@ -209,7 +211,7 @@ def _intercept(
 
 
 class _Marginal(NamedTuple):
-    """What the marginals of weights are made of: a prior, and the cavity of each weight.
+    """Marginals of weights: a prior, and the cavity of each weight.
 
     Attributes:
         prior: with parameters for every weight.
@@ -261,7 +263,7 @@ class _Marginal(NamedTuple):
 
 
 @compiled
-def _of_function(
+def _function_summary(
     parts: Posterior,
     shares: Float[Array, " S"],
     level: float,
@@ -319,16 +321,18 @@ def _marginal(part: Posterior, function: int) -> _Marginal:
     width = cast(Array, jnp.where(proper, width, _FLAT * prior.starting_variance()))
     found = _Marginal(prior, about, width, mean, var)
     return (
-        found if model.blocks is None or prior.gaussian else _in_blocks(found, own, model.blocks)
+        found
+        if model.blocks is None or prior.gaussian
+        else _block_marginals(found, own, model.blocks)
     )
 
 
-def _in_blocks(
+def _block_marginals(
     alone: _Marginal, process: LinearProcess, columns: Sequence[Sequence[int]]
 ) -> _Marginal:
     """The marginals where some weights are in blocks, from those as if all were alone."""
     prior = cast(AbstractScaleMixture, alone.prior)
-    blocks = Blocks.of_columns(columns, alone.mean.dtype)
+    blocks = Blocks.from_columns(columns, alone.mean.dtype)
     of_blocks = jax.tree.map(lambda x: x[blocks.index[:, 0]], prior)
     shift, precision, proper = process.block_cavities()
     # nothing but the prior knows of weights that no row sees

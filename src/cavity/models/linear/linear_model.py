@@ -170,15 +170,15 @@ class LinearModel(AbstractModel):
         return self.priors[function].for_weights(self.units(count), count)
 
     def units(self, count: int) -> Array | np.ndarray | None:
-        """Which of the values of the prior's parameters each of so many columns has.
+        """Index into the values of the prior's parameters for each of so many columns.
 
-        It is that of its group, or that of its block; None where columns have their own.
+        It is the column's group or its block; None where columns have values of their own.
         """
         return self.groups if self.blocks is None else units_of(self.blocks, count)
 
     @property
     def design(self) -> Design:
-        """What the weights multiply."""
+        """Design matrix of the weights."""
         return Design(self.centre, self.scale, self.intercept is not None)
 
     def integrating(self, priors: Mapping[str, Prior]) -> "LinearModel":
@@ -200,7 +200,7 @@ class LinearModel(AbstractModel):
         return eqx.tree_at(lambda m: m.integrated, model, held)
 
     def weight_parts(self, columns: int) -> tuple[WeightPart, ...]:
-        """Of every function its weights, and its intercept where there is one."""
+        """Weights of every function, and its intercept where there is one."""
         if self.integrated is not None:
             raise ValueError(
                 "MCMC() draws every parameter: leave out integrated=, given "
@@ -217,17 +217,17 @@ class LinearModel(AbstractModel):
         return tuple(parts)
 
     def functions_of(self, weights: DrawnWeights, X: Float[Array, "n D"]) -> Float[Array, "n L"]:
-        return self.design(X) @ jnp.concatenate(self._by_function(weights), axis=-1)
+        return self.design(X) @ jnp.concatenate(self._function_weights(weights), axis=-1)
 
     def named_weights(self, weights: DrawnWeights) -> dict[str, Array]:
         """`weights`, per scale of their column, and `intercept`, at the centre of the columns."""
-        every = jnp.concatenate(self._by_function(weights), axis=-1)
+        every = jnp.concatenate(self._function_weights(weights), axis=-1)
         every = every[:, 0] if len(self.priors) == 1 else every
         if self.intercept is None:
             return {"weights": every}
         return {"weights": every[:-1], "intercept": every[-1]}
 
-    def _by_function(self, weights: DrawnWeights) -> list[Float[Array, "p 1"]]:
+    def _function_weights(self, weights: DrawnWeights) -> list[Float[Array, "p 1"]]:
         """The weights of each function, its intercept last."""
         if self.intercept is None:
             return list(weights)
@@ -266,30 +266,30 @@ class LinearModel(AbstractModel):
             for each in shared_parameters(self.likelihood)
         ]
         views = [LinearView(self.design)] * len(self.priors) + [view for _, view in shared]
-        data = self._of_data(rows, views, power, approximation, chunk, scale)
-        others = [variable for variable, _ in shared] + [v for v, _ in self._of_parameters(rows)]
+        data = self._data_factor(rows, views, power, approximation, chunk, scale)
+        others = [variable for variable, _ in shared] + [v for v, _ in self._parameter_views(rows)]
         variables, factors = [], [data]
         for number, prior in enumerate(self.priors):
-            variable, own = self._of_weights(rows, number, prior, power, approximation)
+            variable, own = self._weights_and_priors(rows, number, prior, power, approximation)
             variables.append(variable)
             factors.extend(own)
         return Graph((*variables, *others), tuple(factors))
 
     def _scales(self, rows: Rows) -> SeenScales | None:
-        """What the rows of the prior see of its integrated parameters."""
+        """Views that the prior has of its integrated parameters."""
         if self.integrated is None:
             return None
-        views = [view for _, view in self._of_parameters(rows)]
+        views = [view for _, view in self._parameter_views(rows)]
         edges = tuple(Edge(self.likelihood.latents + i, view) for i, view in enumerate(views))
         return SeenScales(edges, self.integrated.names, self.integrated.kinds)
 
-    def _of_parameters(self, rows: Rows) -> tuple[tuple[WhitenedInducing, ParameterView], ...]:
+    def _parameter_views(self, rows: Rows) -> tuple[tuple[WhitenedInducing, ParameterView], ...]:
         """The integrated parameters of the prior, and what its rows see of them."""
         if self.integrated is None:
             return ()
         return parameter_views(self.priors[0], self.integrated, self.groups, rows.x.shape[-1])
 
-    def _of_data(
+    def _data_factor(
         self,
         rows: Rows,
         views: Sequence[Any],
@@ -313,7 +313,7 @@ class LinearModel(AbstractModel):
             scale=scale,
         )
 
-    def _of_weights(
+    def _weights_and_priors(
         self,
         rows: Rows,
         number: int,
@@ -336,7 +336,7 @@ class LinearModel(AbstractModel):
         )
 
     def _factored(self, rows: Rows) -> bool:
-        """Whether the belief is computed at the rows, of which there are fewer than weights."""
+        """True if the belief is computed at the rows, of which there are fewer than weights."""
         if self.blocks is not None:
             return False
         return rows.x.shape[-1] + (self.intercept is not None) > rows.x.shape[0]
@@ -346,7 +346,7 @@ class LinearModel(AbstractModel):
         count, weights = self.likelihood.latents, len(self.priors)
         scales = None
         if self.integrated is not None:
-            own = tuple(view for _, view in self._of_parameters(rows))
+            own = tuple(view for _, view in self._parameter_views(rows))
             scales = ScaleBeliefs(
                 self.integrated.names, self.integrated.kinds, own, beliefs[count:]
             )

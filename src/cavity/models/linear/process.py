@@ -31,7 +31,7 @@ class LinearProcess(AbstractProcess):
 
     def weights(self) -> tuple[Float[Array, "p P"], Float[Array, "p P"]]:
         """Means and variances of the weights, that of the intercept last."""
-        return self.belief.of_weights()
+        return self.belief.weight_moments()
 
     def cavities(self) -> tuple[Float[Array, "p P"], Float[Array, "p P"], Array]:
         """Means and variances of the weights without their priors, and whether they are proper."""

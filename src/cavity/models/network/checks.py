@@ -1,4 +1,4 @@
-"""What networks ask of their parts."""
+"""Checks of the parts of a network."""
 
 import itertools
 from collections.abc import Mapping, Sequence

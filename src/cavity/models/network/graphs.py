@@ -100,7 +100,7 @@ def sited_graph(
 
 
 def _views_with_sites(layers: list[LayerWeights], term: NetworkTerm, rows: Rows) -> list[Any]:
-    """What rows see, with the sites that a search starts from."""
+    """Views of the layers' weights, with the sites that a search starts from."""
     views: list[Any] = []
     for (_, start, design), own in zip(layers, _sites_at(layers, term, rows), strict=True):
         size, functions = start.shape
@@ -171,7 +171,7 @@ def tied_graph(
 
 
 def _spread_out(count: int, most: int) -> np.ndarray:
-    """So many of a number of rows at the most, evenly spaced."""
+    """Numbers of at most so many rows, evenly spaced."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
 
 

@@ -172,12 +172,12 @@ class Network(AbstractModel):
 
     @property
     def design(self) -> Design:
-        """What the weights of the units multiply."""
+        """Design matrix of the units' weights."""
         return Design(self.centre, self.scale, True)
 
     @property
     def _beside(self) -> Design:
-        """What the weights of the linear part multiply."""
+        """Design matrix of the linear part's weights."""
         return Design(self.centre, self.scale, False)
 
     @property
@@ -186,11 +186,11 @@ class Network(AbstractModel):
         return (self.prior,)
 
     def units(self, count: int) -> Array | np.ndarray | None:
-        """Which of the values of the prior's parameters each column has: that of its group."""
+        """Index into the values of the prior's parameters for each column: its group."""
         return self.groups
 
     def weight_parts(self, columns: int) -> tuple[WeightPart, ...]:
-        """Of the units layer by layer, of the output unless it is known, and of a linear part."""
+        """Weights of the units by layer, of the output unless known, and of a linear part."""
         own, first = self.prior.for_weights(self.groups, columns), self.widths[0]
         parts = [WeightPart(own, first), gaussian_part(self.intercept, first)]
         for below, width in self._layers_above:

@@ -77,7 +77,7 @@ class NetworkProcess(AbstractProcess):
         return cov if self.linear is None else cov + self.linear.covariance(X)
 
     def relevance(self) -> Float[Array, " D"]:
-        r"""How strongly the units follow each column of the inputs.
+        r"""Relevance of each column of the inputs to the units.
 
         $\sqrt{\sum_k \mathbb E[v_k]^2\, \mathbb E[w_{kj}^2] / K}$, and of a linear part
         $\mathbb E[u_j^2]$ under the root as well; weights are per scale of the columns. With

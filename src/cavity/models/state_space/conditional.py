@@ -35,11 +35,11 @@ from cavity.inference.factors.base import (
 from cavity.inference.factors.slots import Conditional
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.hidden_sites import ConditionalView, sited_value
 from cavity.inference.variables.chain import ChainBelief, Links
 from cavity.inference.variables.hidden_values import HiddenSites, HiddenValues, SitedConditional
 from cavity.inference.variables.inducing import InducingBelief, TiedInducing, WhitenedInducing
+from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import Layer
 from cavity.models.state_space.site_graph import tied_edges

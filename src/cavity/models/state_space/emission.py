@@ -13,15 +13,15 @@ from cavity.inference.approximations.local_terms import AbstractLocalTerm, Power
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.uncertain import ExpectedDensity, Regression
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.propagation import AbstractPropagation
 from cavity.inference.variables.chain import Links
+from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.means import AbstractMean
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.models.deep.regression import process_of, regression
-from cavity.models.latent.views import principal_components
+from cavity.models.inputs.views import principal_components
 from cavity.models.state_space.conditional import (
     AbstractPathEmission,
     AffinePaths,
@@ -36,7 +36,7 @@ from cavity.numerics.types import Array, Float, Scalar
 
 
 class EmissionParts(NamedTuple):
-    """What emissions add to a factor.
+    """Edges and terms that emissions add to a factor.
 
     Attributes:
         edges: to their inducing variables.
@@ -64,7 +64,7 @@ class AbstractEmission(eqx.Module):
     @property
     @abc.abstractmethod
     def controlled(self) -> bool:
-        """Whether the functions take controls."""
+        """True if the functions take controls."""
 
     @property
     @abc.abstractmethod
@@ -86,7 +86,7 @@ class AbstractEmission(eqx.Module):
 
     @abc.abstractmethod
     def closed_form(self, likelihood: AbstractLikelihood) -> bool:
-        """Whether expectations of log densities under Gaussian states are at hand."""
+        """True if expected log densities under Gaussian states have a closed form."""
 
     @abc.abstractmethod
     def parts(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.inference.graph.views import OutputMean
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.means import AbstractMean
@@ -38,7 +38,7 @@ SHARE = 0.25
 
 
 class Simulator(eqx.Module):
-    """What paths are sampled from.
+    """Simulation of paths: functions, initial states and controls.
 
     Attributes:
         transition: the functions that give the next state.
@@ -240,13 +240,13 @@ def forecast(
     functions = AffineFunctions(OutputMean(emission, outputs)) if affine else emission
     if propagation == "paths":
         sampled = sampled_paths(transition, start, controls, paths, draws, key=key)
-        states, mean, var = _of_paths(functions, sampled, controls)
+        states, mean, var = _sampled_moments(functions, sampled, controls)
         simulator = Simulator(transition, functions, start, controls, key, draws)
         return Forecast(states, sampled, simulator, mean, var, likelihood)
     states = propagated(transition, start, controls, propagation)
     # the tangent of affine functions is the functions
     rule = "linearised" if affine else propagation
-    mean, var = _of_beliefs(functions, states, controls, rule)
+    mean, var = _propagated_moments(functions, states, controls, rule)
     return Forecast(states, None, None, mean, var, likelihood)
 
 
@@ -268,23 +268,23 @@ def outputs_of_states(
     functions = AffineFunctions(OutputMean(emission, outputs)) if affine else emission
     rule = "linearised" if affine else "moments"
     together = StateBelief(states.mean[None], states.cov[None])
-    mean, var = _of_beliefs(functions, together, controls[None], rule)
+    mean, var = _propagated_moments(functions, together, controls[None], rule)
     return mean[0, 0], var[0, 0]
 
 
 @compiled
-def _of_paths(
+def _sampled_moments(
     emission: StateFunctions, paths: Float[Array, "N S K D"], controls: Array
 ) -> tuple[StateBelief, Array, Array]:
     """Moments of sampled states, and moments of the functions of outputs at each of them."""
     flat = _flat(controls)
 
-    def of_path(path: Float[Array, "S K D"]) -> tuple[Array, Array]:
+    def output_moments(path: Float[Array, "S K D"]) -> tuple[Array, Array]:
         inputs = emission.with_inputs(path.reshape(-1, path.shape[2]), flat)
         mean, var = emission.moments(inputs)
         return mean.reshape(*path.shape[:2], -1), var.reshape(*path.shape[:2], -1)
 
-    return _moments_of_paths(paths), *jax.lax.map(of_path, paths)
+    return _moments_of_paths(paths), *jax.lax.map(output_moments, paths)
 
 
 def _moments_of_paths(paths: Float[Array, "N S K D"]) -> StateBelief:
@@ -294,7 +294,7 @@ def _moments_of_paths(paths: Float[Array, "N S K D"]) -> StateBelief:
 
 
 @compiled
-def _of_beliefs(
+def _propagated_moments(
     emission: LayerProcess | AffineFunctions, states: StateBelief, controls: Array, rule: str
 ) -> tuple[Float[Array, "1 S K P"], Float[Array, "1 S K P"]]:
     series, steps, size = states.mean.shape

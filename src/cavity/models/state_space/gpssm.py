@@ -25,7 +25,6 @@ from cavity.inference.factors.slots import (
 from cavity.inference.factors.uncertain import UncertainExactFactor
 from cavity.inference.graph.base import Messages
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
 from cavity.inference.propagation import Nodes
 from cavity.inference.variables.chain import (
     SERIES,
@@ -36,13 +35,14 @@ from cavity.inference.variables.chain import (
 )
 from cavity.inference.variables.chain_messages import Chain
 from cavity.inference.variables.inducing import WhitenedInducing
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Identity
 from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.models.deep.regression import ProcessNoise, process_of, regression
-from cavity.models.latent.views import standardised
+from cavity.models.inputs.views import standardised
 from cavity.models.state_space.conditional import LEAST_PATHS, PathFactor, path_graph
 from cavity.models.state_space.emission import AbstractEmission, AffineEmission, GPEmission
 from cavity.models.state_space.posterior import StateSpacePosterior
@@ -154,10 +154,12 @@ class GPSSM(AbstractModel):
         self.likelihood = likelihood
         affine = isinstance(emission, AbstractMean)
         self.emission = AffineEmission(emission) if affine else GPEmission(emission)
-        self.initial_mean = _per_state("initial_mean", initial_mean, transition.width)
+        self.initial_mean = _state_values("initial_mean", initial_mean, transition.width)
         if not np.all(np.asarray(initial_variance) > 0.0):
             raise ValueError(f"initial_variance must be above 0, given {initial_variance}")
-        self.initial_variance = _per_state("initial_variance", initial_variance, transition.width)
+        self.initial_variance = _state_values(
+            "initial_variance", initial_variance, transition.width
+        )
 
     @property
     def state_dims(self) -> int:
@@ -326,7 +328,7 @@ class GPSSM(AbstractModel):
     def _starting_functions(
         self, rows: Rows, links: Links, jitter: float | Scalar
     ) -> list[Messages]:
-        """What rows with the starting states say of inducing variables in closed form."""
+        """Messages to inducing variables, in closed form, from rows with the starting states."""
         model = self
         if not self.emission.closed_form(self.likelihood):
             # outputs stand for values of the functions
@@ -386,7 +388,7 @@ def without_series(rows: Rows) -> Rows:
     return dataclasses.replace(rows, side=side)
 
 
-def _per_state(name: str, value: Any, states: int) -> Float[Array, " D"]:
+def _state_values(name: str, value: Any, states: int) -> Float[Array, " D"]:
     shape = np.shape(value)
     if shape not in ((), (states,)):
         raise ValueError(

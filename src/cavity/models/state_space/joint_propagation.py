@@ -66,7 +66,7 @@ class Differences(NamedTuple):
 
 @functools.cache
 def state_nodes(size: int, count: int) -> tuple[Float[np.ndarray, "K D"], Float[np.ndarray, " K"]]:
-    """At least so many nodes for a standard normal, and their log weights, exact for quadratics.
+    """Nodes for a standard normal, at least `count`, and their log weights; exact for quadratics.
 
     With up to three coordinates they are products of Gauss-Hermite nodes. Sites are matched to
     second moments: nodes that do not have these exactly would leave no fixed point.
@@ -111,7 +111,7 @@ def _at_nodes(
 
 
 @differences.register
-def _by_moments(
+def _moment_differences(
     propagation: Moments, functions: LayerProcess, rows: StateRows, W: Float[Array, "N P D"]
 ) -> Differences:
     inputs = inputs_of(functions, StateBelief(rows.mean, rows.cov), rows.x)
@@ -127,7 +127,7 @@ def _by_moments(
 
 
 @differences.register
-def _by_tangents(
+def _tangent_differences(
     propagation: Linearised, functions: LayerProcess, rows: StateRows, W: Float[Array, "N P D"]
 ) -> Differences:
     (mean,), (within,) = at_points(functions, rows.mean[None], rows.x)

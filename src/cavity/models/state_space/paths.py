@@ -20,8 +20,8 @@ from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import logsumexp
 
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.kernels.base import AbstractKernel
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.process import TakesGaussianInputs
@@ -153,7 +153,7 @@ def filtered_densities(
         key: `jax.random.key(...)`.
     """
 
-    def of_series(series: tuple[StateBelief, Array, PyTree, Array]) -> Float[Array, " K"]:
+    def series_density(series: tuple[StateBelief, Array, PyTree, Array]) -> Float[Array, " K"]:
         belief, x, rows, key = series
         belief = StateBelief(belief.mean[None], belief.cov[None])
         began, steps_key = _particles(functions, belief, (count, len(x)), draws, key)
@@ -172,7 +172,7 @@ def filtered_densities(
         return jnp.cumsum(terms)
 
     keys = jax.random.split(key, len(controls))
-    return jax.lax.map(of_series, (start, controls, observed, keys))
+    return jax.lax.map(series_density, (start, controls, observed, keys))
 
 
 def _resampled(logs: Float[Array, " N"], key: PRNGKeyArray) -> Int[Array, " N"]:
@@ -183,7 +183,7 @@ def _resampled(logs: Float[Array, " N"], key: PRNGKeyArray) -> Int[Array, " N"]:
 
 
 class AbstractDraws(eqx.Module):
-    """What paths keep of the functions drawn for them.
+    """Function draws of paths, and the parts of them that a path keeps.
 
     To implement:
         `start(functions, shape, key)` and `values(functions, inputs, key)`.
@@ -323,7 +323,7 @@ def _conditioned(
     earlier: Earlier,
     new: tuple[Float[Array, " E"], Float[Array, " M"], Scalar, Float[Array, " W"]],
 ) -> tuple[Float[Array, " W"], Earlier]:
-    """What functions differ by at a new input from their mean given inducing variables."""
+    """Deviations of functions at a new input from their mean given inducing variables."""
     x, a, residual, z = new
     present = jnp.arange(len(earlier.inputs)) < step
     cross = kernel.cross(earlier.inputs, x[None])[:, 0] - earlier.loadings @ a

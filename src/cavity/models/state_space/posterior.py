@@ -19,7 +19,7 @@ from cavity.models.state_space.propagation import StateBelief
 from cavity.numerics.jit import compiled
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, PRNGKeyArray
-from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.numerics.validation import check_columns, check_finite, float_array
 
 
 class States(NamedTuple):
@@ -85,7 +85,7 @@ class StateSpacePosterior(eqx.Module):
         Raises:
             ValueError: for another number of columns, and for values that are not finite.
         """
-        inputs = jnp.asarray(as_floats("X", np.asarray(X)), self.chain.mean.dtype)
+        inputs = jnp.asarray(float_array("X", np.asarray(X)), self.chain.mean.dtype)
         columns = self.chain.mean.shape[1]
         columns += self.n_inputs if self.transition.skip_connection else 0
         check_columns("X", inputs, columns)
@@ -200,7 +200,7 @@ class StateSpacePosterior(eqx.Module):
             if steps is None:
                 raise ValueError("give steps, the number of rows to forecast")
             return np.zeros((series, max(steps, 0), 0))
-        controls = np.atleast_1d(np.asarray(as_floats("X", np.asarray(X)), np.float64))
+        controls = np.atleast_1d(np.asarray(float_array("X", np.asarray(X)), np.float64))
         check_finite("X", jnp.asarray(controls))
         if controls.ndim < 3 and series == 1:
             controls = controls.reshape(1, len(controls), -1)

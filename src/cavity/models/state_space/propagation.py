@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inducing.base import inducing_points
-from cavity.inference.graph.views import OutputMean
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels.expectations import GaussianInputs, covariance_forms
 from cavity.kernels.expectations.inputs import map_inputs
 from cavity.kernels.expectations.nodes import node_inputs, standard_nodes
@@ -55,7 +55,7 @@ class StateFunctions(Protocol):
         ...
 
     def with_inputs(self, values: Float[Array, "n D"], x: Float[Array, "n C"]) -> Array:
-        """What the functions take: states, and the controls if they see them."""
+        """Inputs of the functions: states, and the controls if they see them."""
         ...
 
 
@@ -115,7 +115,7 @@ def _propagated(
 def inputs_of(
     functions: StateFunctions, belief: StateBelief, x: Float[Array, "n C"]
 ) -> GaussianInputs:
-    """What functions take at uncertain states: these, and the controls where they see them."""
+    """Inputs of functions at uncertain states: these, and the controls where they see them."""
     size = belief.mean.shape[1]
     known = functions.with_inputs(belief.mean, x)[:, size:]
     return state_inputs(belief.mean, belief.cov, known)
@@ -130,7 +130,7 @@ def moments_under(functions: LayerProcess, inputs: GaussianInputs) -> StateBelie
     cov = between[:, :, None]
     if functions.width > 1:
         several = len(cast(TakesGaussianInputs, functions.process).sparse_functions()) > 1
-        cov = (_by_nodes if several else _in_closed_form)(functions, inputs)
+        cov = (_node_covariances if several else _closed_form_covariances)(functions, inputs)
         cov = _with_variances(cov, between)
     return StateBelief(mean, cov + _diagonal(within))
 
@@ -158,7 +158,9 @@ RULES: dict[str, Callable[[LayerProcess, GaussianInputs], StateBelief]] = {
 }
 
 
-def _in_closed_form(functions: LayerProcess, inputs: GaussianInputs) -> Float[Array, "n W W"]:
+def _closed_form_covariances(
+    functions: LayerProcess, inputs: GaussianInputs
+) -> Float[Array, "n W W"]:
     """Covariances of the means of functions that share a kernel and inducing points."""
     process = cast(TakesGaussianInputs, functions.process)
     ((view, belief),) = process.sparse_functions()
@@ -177,7 +179,7 @@ def _in_closed_form(functions: LayerProcess, inputs: GaussianInputs) -> Float[Ar
     return cov + added + jnp.swapaxes(added, 1, 2)
 
 
-def _by_nodes(functions: LayerProcess, inputs: GaussianInputs) -> Float[Array, "n W W"]:
+def _node_covariances(functions: LayerProcess, inputs: GaussianInputs) -> Float[Array, "n W W"]:
     """Covariances of the means of any functions, at nodes that stand for the inputs."""
     columns = inputs.uncertain
     assert columns is not None

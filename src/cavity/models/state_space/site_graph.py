@@ -23,11 +23,11 @@ from cavity.inference.factors.slots import Private, Tied, observed_rows
 from cavity.inference.factors.tied_states import Copies, TiedStates
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
 from cavity.inference.propagation import AbstractPropagation
 from cavity.inference.variables.chain import DirectChain, Links
 from cavity.inference.variables.chain_messages import Chain
 from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.term import WholeView
 from cavity.models.state_space.function_sites import FunctionSitesView
@@ -64,7 +64,7 @@ class EmissionSites(NamedTuple):
 
 
 class StartingPoint(NamedTuple):
-    """Where a search starts.
+    """Initial states and messages of a search.
 
     Attributes:
         states: the states.
@@ -76,7 +76,7 @@ class StartingPoint(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What does not depend on how states have sites.
+    """Parts of the layout that do not depend on the form of the states' sites.
 
     Attributes:
         transition: the functions of transitions, with their noise.

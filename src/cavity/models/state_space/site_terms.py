@@ -27,8 +27,8 @@ import jax.numpy as jnp
 from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
 from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.propagation import AbstractPropagation, Spread
+from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.deep.layer import Layer, LayerProcess
@@ -106,11 +106,11 @@ class AbstractStateTerm(AbstractDifferentiatedTerm):
         count = len(self.views)
         functions, states = latents[:count], latents[count:]
         if functions and functions[0].mean.ndim == 3:
-            return self._by_row(functions, states, rows, power)[:, None]
+            return self._row_terms(functions, states, rows, power)[:, None]
         # one cavity for all rows, as its mean and a root of its covariance
         return self.terms(self._process(functions), states, rows, power)[:, None]
 
-    def _by_row(
+    def _row_terms(
         self,
         functions: tuple[Latent, ...],
         states: tuple[Latent, ...],

@@ -1,4 +1,4 @@
-"""How rows see states through sites of their own: pairs, single states, and projections of these.
+"""Views of states with sites of their own: pairs, single states, and projections of these.
 
 The rows of a factor are those of the whole table, one per state.
 """
@@ -15,9 +15,9 @@ from cavity.inference.factors.tied import raw_of
 from cavity.inference.graph.base import AbstractSiteView, Latent, Marginal, Moments
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, BlockSites, empty_row_sites
-from cavity.inference.graph.views import OutputMean
 from cavity.inference.variables.chain import ChainBelief, ChainMoments
 from cavity.inference.variables.chain_messages import Chain, ChainMessages
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.models.state_space.views import shifted
 from cavity.numerics.types import Array, Float
 
@@ -202,5 +202,5 @@ class AffineStateView(AbstractStateView):
 
 
 def earlier(values: Float[Array, "T *shape"]) -> Float[Array, "T *shape"]:
-    """What every row says to the row before, at that row."""
+    """Values of the row after, for every row; zero for the last."""
     return jnp.concatenate([values[1:], jnp.zeros_like(values[:1])])

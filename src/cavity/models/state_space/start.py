@@ -1,4 +1,4 @@
-"""Where the search for states starts."""
+"""Initial states of a search."""
 
 import jax
 import jax.numpy as jnp

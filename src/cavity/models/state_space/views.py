@@ -1,4 +1,4 @@
-"""How rows see states: pairs of neighbours for transitions, single states for outputs."""
+"""Views of states: pairs of neighbours for transitions, single states for outputs."""
 
 import equinox as eqx
 import jax
@@ -9,8 +9,8 @@ from cavity.inference.factors.uncertain import AbstractSight, GaussianRows
 from cavity.inference.graph.base import AbstractView, Marginal, Moments
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
-from cavity.inference.graph.views import OutputMean
 from cavity.inference.variables.chain import ChainBelief, ChainMoments, Links
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels.expectations import GaussianInputs
 from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Scalar
@@ -63,7 +63,7 @@ class Transitions(AbstractSight):
 
     def __call__(self, belief: ChainBelief, rows: Rows) -> GaussianRows:
         mean, cov = shifted(belief.mean), shifted(belief.cov)
-        inputs = state_inputs(mean, _in_short(cov), rows.x if self.controlled else None)
+        inputs = state_inputs(mean, _shortened(cov), rows.x if self.controlled else None)
         more = inputs.mean.shape[1] - mean.shape[1]
         cross = jnp.pad(belief.cross, [(0, 0), (0, more), (0, 0)])
         var = jnp.diagonal(belief.cov, axis1=-2, axis2=-1)
@@ -81,7 +81,7 @@ class Emissions(AbstractSight):
 
     def __call__(self, belief: ChainBelief, rows: Rows) -> GaussianRows:
         known = rows.x if self.controlled else None
-        inputs = state_inputs(belief.mean, _in_short(belief.cov), known)
+        inputs = state_inputs(belief.mean, _shortened(belief.cov), known)
         return GaussianRows(inputs, rows.y, rows.presence)
 
 
@@ -95,7 +95,7 @@ class AffineEmissions(AbstractSight):
     mean: OutputMean
 
     def __call__(self, belief: ChainBelief, rows: Rows) -> GaussianRows:
-        inputs = state_inputs(belief.mean, _in_short(belief.cov), None)
+        inputs = state_inputs(belief.mean, _shortened(belief.cov), None)
         slopes = jax.vmap(jax.jacfwd(lambda x: self.mean(x[None])[0]))(inputs.mean)
         var = jnp.einsum("npd,nde,npe->np", slopes, belief.cov, slopes)
         return GaussianRows(inputs, self.mean(inputs.mean), rows.site_presence, var)
@@ -145,6 +145,6 @@ def state_inputs(
     return GaussianInputs(mean, cov, tuple(range(size)))
 
 
-def _in_short(cov: Float[Array, "T D D"]) -> Float[Array, "T D *matrix"]:
+def _shortened(cov: Float[Array, "T D D"]) -> Float[Array, "T D *matrix"]:
     """Covariances; of one state its variances, for which expectations are cheaper."""
     return cov[:, :, 0] if cov.shape[1] == 1 else cov

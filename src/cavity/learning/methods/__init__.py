@@ -1,0 +1,1 @@
+"""Methods: an approximation, a solver and a way of learning."""

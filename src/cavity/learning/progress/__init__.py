@@ -1,0 +1,1 @@
+"""Progress of a fit, stored so that it can be resumed."""

@@ -1,0 +1,1 @@
+"""Fits, and samples of parameters, from a call to its result."""

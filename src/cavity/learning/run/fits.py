@@ -1,0 +1,26 @@
+"""Runs whose stages are fits."""
+
+from typing import Any
+
+from cavity.learning.progress.checkpoint import Store
+from cavity.learning.results.result import FitResult
+from cavity.learning.run.fit import fit
+from cavity.learning.run.stages import Run
+from cavity.models.base import AbstractModel
+
+
+def fits(X: Any, y: Any, options: dict[str, Any], store: Store | None = None) -> Run:
+    """A run of fits to one table.
+
+    Args:
+        X: inputs, (N, D); batches, or None where the model has none.
+        y: outputs, (N,) or (N, P); None with batches.
+        options: of every fit, unless a stage has its own.
+        store: where they are kept, each in a part of its own; None for nowhere.
+    """
+    return Run(_fitted, X, y, options, store)
+
+
+def _fitted(path: tuple[str, ...], model: AbstractModel, X: Any, y: Any, **how: Any) -> FitResult:
+    del path
+    return fit(model, X, y, **how)

@@ -1,0 +1,1 @@
+"""Searches from several starts, by restarts and by minibatches."""
