@@ -250,9 +250,15 @@ class FitResult(Inference):
             n_iterations=before.n_iterations + self.n_iterations,
         )
 
-    def stopped(self, message: str = INTERRUPTED) -> "FitResult":
-        """This result as the best of a run that was interrupted from the keyboard."""
-        return dataclasses.replace(self, converged=False, interrupted=True, message=message)
+    def stopped(self, message: str | None = None) -> "FitResult":
+        """This result as the best of a run that was interrupted from the keyboard.
+
+        Args:
+            message: in the place of the usual one; one that was interrupted itself keeps its own.
+        """
+        said = self.message if self.interrupted else INTERRUPTED
+        said = said if message is None else message
+        return dataclasses.replace(self, converged=False, interrupted=True, message=said)
 
     def with_starts(self, trials: Sequence[float] = (), ends: Sequence[float] = ()) -> "FitResult":
         """This result of the best of several starts, with the objectives that each came to."""
