@@ -88,6 +88,12 @@ def test_where_the_start_along_the_power_leads_another_is_learned_as_well():
     assert "usual" not in table.names
 
 
+def test_an_interrupt_at_power_1_where_nothing_else_could_be_learned_is_one_of_the_keyboard():
+    run, _ = run_of({"start-1": FAILED, "power-1": stopped(-50.0)}, power=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        best_of(run, [SPARSE], budget=100)
+
+
 def test_an_interrupt_at_power_1_gives_the_best_at_the_power_asked_for():
     run, _ = run_of({"start-1": result(9.0), "power-1": stopped(-50.0)}, power=0.0)
     found = run.carry_out(lambda run: best_of(run, [SPARSE], budget=100))
@@ -159,6 +165,11 @@ def test_points_grow_while_they_bring_something(monkeypatch):
     found = run.carry_out(lambda run: growth.grow(run, [start], **how))
     assert found.result.interrupted
     assert found.judgement.step is None
+    how |= {"most": 1_000, "choose_power": False}
+    run, _ = run_of(answers, X, y, power=1.0, seed=0)
+    whole = run.carry_out(lambda run: growth.with_enough_points(run, [start], **how))
+    assert whole.result.interrupted
+    assert (whole.judgement, whole.trials) == (found.judgement, None)
 
 
 # ------------------------------------------------------------------------- deep models

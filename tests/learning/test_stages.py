@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from cavity.learning.optimisers.lbfgs import INTERRUPTED
 from cavity.learning.run.stages import Interrupted
-from tests.learning.staged import MODEL, STOPPED, result, run_of, stopped
+from tests.learning.staged import FAILED, MODEL, STOPPED, result, run_of, stopped
 
 
 def test_a_stage_counts_joins_and_leaves_where_it_is_interrupted():
@@ -29,6 +30,27 @@ def test_an_interrupt_before_there_is_anything_is_one_of_the_keyboard():
     run, _ = run_of({"one": STOPPED})
     with pytest.raises(KeyboardInterrupt):
         run.stage("one", MODEL)
+
+
+def test_what_fails_after_an_interrupt_is_no_failure_of_the_stage():
+    """A result that cannot be made leaves the interrupt, and the plan does not go on."""
+
+    def fails(best):
+        raise FAILED
+
+    run, table = run_of({"one": stopped(1.0), "two": result(1.0)})
+    with pytest.raises(KeyboardInterrupt):
+        run.try_stage("one", MODEL, ended=fails)
+    with pytest.raises(KeyboardInterrupt):
+        run.try_follow("", lambda part: part.stage("one", MODEL), ended=fails)
+    assert table.names == ["one", "one"]
+
+
+def test_a_stage_that_is_interrupted_keeps_what_it_said():
+    found = stopped(1.0).saying("a noise at its bound")
+    assert found.stopped().message == found.message
+    assert result(1.0, message="settled").stopped().message == INTERRUPTED
+    assert found.stopped("as it was").message == "as it was"
 
 
 def test_parts_count_for_the_whole_and_keep_to_their_own_place():

@@ -59,7 +59,7 @@ def ran(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def alike(found: str, expected: str) -> bool:
-    """Whether texts have the same words, and numbers that agree to six digits or to rounding."""
+    """True where texts have the same words, and numbers that agree to six digits or rounding."""
     pairs = [(NUMBER.findall(t), NUMBER.sub("#", t)) for t in (found, expected)]
     (numbers, words), (others, their_words) = pairs
     return words == their_words and all(

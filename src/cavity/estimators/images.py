@@ -92,7 +92,7 @@ class ConvGPClassifier(AbstractClassifier):
         converged_: whether learning and inference converged.
         message_: how the kernel was learned, and why learning ended.
         n_iter_: iterations in which the scale of the functions was learned.
-        n_evaluations_: evaluations of the energy in which the scale was learned, and at its end.
+        n_evaluations_: evaluations of the energy in all that was learned and inferred.
         jitter_: the jitter that was used.
         sites_: how the sites came about.
         interrupted_: whether fit was interrupted from the keyboard.

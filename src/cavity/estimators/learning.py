@@ -148,7 +148,9 @@ def _learn_growing(
     how: dict[str, Any] = {"bijections": maps, "most": most, "choose_power": auto}
     found = run.carry_out(lambda run: with_enough_points(run, starts, budget=budget, **how))
     power = run.options["power"] if found.trials is None else _chosen(found.trials)
-    judged = verdict(run.with_options(power=power), found.result, found.judgement)
+    judged = found.judgement
+    if judged is None or not found.result.interrupted:
+        judged = verdict(run.with_options(power=power), found.result, judged)
     return Learned(found.result, observed, len(problem.X), power, found.trials, judged)
 
 

@@ -362,7 +362,7 @@ def _single(
     done = not closed_form or (everything and np.array_equal(at, power))
 
     def whole(single: FitResult) -> FitResult:
-        return single if done else every.at_rest(single)
+        return single if done else every.at_rest(single, ended=ended)
 
     single = some.follow(
         "sparse",

@@ -179,6 +179,10 @@ class Grown(NamedTuple):
         """The model, at the parameters of the last short fit."""
         return cast(GP, self.result.model)
 
+    def counting(self, evaluations: int) -> "Grown":
+        """The same of a longer run, with the evaluations of all of that."""
+        return self._replace(result=self.result.counting(evaluations))
+
 
 def grow(
     run: Run, starts: Sequence[GP], *, bijections: GP, most: int = 1_000, budget: int = BEGIN
@@ -281,7 +285,11 @@ def with_enough_points(
     """
     seed, judgement = run.options["seed"], None
     if starts[0].inducing is not None:
-        grown = grow(run, starts, bijections=bijections, most=most, budget=budget)
+        grown = run.follow(
+            "",
+            lambda part: grow(part, starts, bijections=bijections, most=most, budget=budget),
+            ended=lambda grown: Enough(grown.result, grown.judgement),
+        )
         starts = [grown.model, *at_points_of(grown.model, starts, run.X, seed)]
         judgement = grown.judgement
     if choose_power:

@@ -22,7 +22,7 @@ from cavity.learning.data.validation import all_fixed
 from cavity.learning.initialisation.images import tabulated_values
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.methods import PowerEP, TiedPowerEP
-from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.optimisers.lbfgs import INTERRUPTED, Progress
 from cavity.learning.results.result import FitResult, Inference
 from cavity.learning.run.fits import fits
 from cavity.learning.run.stages import Run
@@ -113,7 +113,7 @@ def image_plan(
 
     def stopped(parts: Parts, said: str) -> tuple[FitResult, str]:
         result, _ = _classes(run, parts, likelihood, search, said)
-        return result.stopped(), said
+        return result.stopped(INTERRUPTED), said
 
     parts, said = _regression(run, start, search, stopped)
     result, scaled = _classes(run, parts, likelihood, search, said)
@@ -194,7 +194,7 @@ def _classes(
         model,
         budget=search.scale_iterations,
         bijections=maps,
-        ended=lambda best: (whole(best).stopped(), said),
+        ended=lambda best: (whole(best).stopped(INTERRUPTED), said),
     )
     return whole(scaled), scaled
 
@@ -224,7 +224,7 @@ def _together(
 
     def stopped(after: FitResult) -> tuple[FitResult, str]:
         found, text = better(after, f"{plural(after.n_iterations, 'step')} {each}, interrupted")
-        return found.stopped(), text
+        return found.stopped(INTERRUPTED), text
 
     how: dict[str, Any] = {"method": method, "sites": sites, "ended": stopped}
     after = run.try_stage("steps", result.model, **how)
@@ -268,9 +268,13 @@ def _regression(
     before = GP(kernel, Gaussian(NOISE), inducing, Constant(np.mean(Y, axis=0)))
     run = run.with_table(X[train], Y[train], power=search.power, method=PowerEP())
 
+    first = run.try_infer(before)
+    if first is None:
+        return _unlearned(run, start)
+
     def judged(learned: FitResult) -> tuple[Parts, str]:
         others = X[test], Y[test]
-        if held and _density(learned, *others) < _density(run.infer(before), *others):
+        if held and _density(learned, *others) < _density(first, *others):
             warnings.warn(
                 f"learning on {len(train)} images made predictions of {held} others worse, so "
                 "that the kernel keeps its starting values: give more images or more inducing "
@@ -288,11 +292,14 @@ def _regression(
         budget=search.iterations,
         ended=lambda best: stopped(*judged(best)),
     )
-    if learned is None:
-        failure = run.account.failure
-        warnings.warn(f"the kernel keeps its starting values: {failure}", stacklevel=2)
-        return start, UNLEARNED
-    return judged(learned)
+    return _unlearned(run, start) if learned is None else judged(learned)
+
+
+def _unlearned(run: Run, start: Parts) -> tuple[Parts, str]:
+    """The start, where learning failed."""
+    failure = run.account.failure
+    warnings.warn(f"the kernel keeps its starting values: {failure}", stacklevel=2)
+    return start, UNLEARNED
 
 
 def targets(labels: np.ndarray) -> np.ndarray:

@@ -147,15 +147,20 @@ def state_space_plan(
     limit = budget if learned else 0
     before = begun.follow("chain", lambda part: best_of(part, models, budget=limit, sites=sites))
     posterior = cast(StateSpacePosterior, before.posterior)
+
+    def joined(last: FitResult) -> FitResult:
+        if not learned:
+            return last
+        return last.with_starts(before.trials, before.ends).saying(starts_apart(before.ends))
+
     last = run.with_options(method=method, **({} if learned else several)).stage(
         method.hidden or "tied",
         before.model,
         sites=sites_after(posterior, controls, method),
         budget=budget,
+        ended=joined,
     )
-    if not learned:
-        return last
-    return last.with_starts(before.trials, before.ends).saying(starts_apart(before.ends))
+    return joined(last)
 
 
 def _check_method(method: object) -> None:

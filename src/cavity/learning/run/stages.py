@@ -154,7 +154,11 @@ class Run:
 
     def try_infer(self, model: AbstractModel, **options: Any) -> Inference | None:
         """As `infer`; None where it fails numerically."""
-        return self._tried(lambda: self.infer(model, **options))
+        try:
+            return self.infer(model, **options)
+        except NumericalError as error:
+            self.account.failure = self.account.failure or error
+            return None
 
     def at_rest(
         self,
@@ -225,11 +229,11 @@ class Run:
             return self._counted(plan(self.part(name)))
         except Interrupted as stop:
             best = self._counted(stop.best)
-            raise Interrupted(best if ended is None else ended(best)) from None
+            raise Interrupted(_made(lambda: best if ended is None else ended(best))) from None
         except KeyboardInterrupt:
             if otherwise is None:
                 raise
-            raise Interrupted(otherwise()) from None
+            raise Interrupted(_made(otherwise)) from None
         except NumericalError as error:
             self.account.failure = self.account.failure or error
             raise
@@ -310,7 +314,15 @@ class Run:
         self, reached: Sequence[FitResult], ended: Callable[[FitResult], Any] | None
     ) -> NoReturn:
         best = self._counted(lowest(reached)).stopped()
-        raise Interrupted(best if ended is None else ended(best)) from None
+        raise Interrupted(_made(lambda: best if ended is None else ended(best))) from None
+
+
+def _made(best: Callable[[], Any]) -> Any:
+    """The result that an interrupt leaves; an interrupt alone where none can be made."""
+    try:
+        return best()
+    except NumericalError as error:
+        raise KeyboardInterrupt from error
 
 
 def lowest(results: Sequence[FitResult]) -> FitResult:
