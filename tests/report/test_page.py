@@ -211,7 +211,6 @@ def test_what_a_reader_must_hear(written):
         ({"sites": {"converged": False}}, "Inference did not converge", True),
         ({"sites": {"converged": True}, "mcmc": {}}, "The draws did not converge", True),
         ({"sites": {"converged": True}}, "Learning ended before the optimum", False),
-        ({"sites": {}}, "Inference did not converge", True),
     ],
 )
 def test_what_a_fit_without_convergence_means(record, title, serious):
