@@ -1,4 +1,4 @@
-"""What linear models and networks have in common: weights, and priors of these."""
+"""Settings that linear models and networks share: those of weights and their priors."""
 
 from cavity.families.base import Rule
 
