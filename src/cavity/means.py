@@ -43,7 +43,7 @@ class AbstractMean(eqx.Module):
 
     @property
     def covariance(self) -> base.AbstractKernel | None:
-        """The covariance of what is not known of the mean; None where all of it is."""
+        """The covariance of an uncertain mean function; None if it is known."""
         return None
 
     @abc.abstractmethod
@@ -159,10 +159,10 @@ class Linear(AbstractMean):
 class BayesianLinear(AbstractMean):
     r"""A linear mean whose weights are not known and are integrated out.
 
-    $m(\mathbf x) = \mathbf w^\top (\mathbf x - \mathbf c) + b$ with independent Gaussian $w_d$
-    and $b$. The model's covariance is then that of its kernel plus $\sum_d s_d^2 (x_d - c_d)
-    (x'_d - c_d) + s_b^2$, so that predictions far from the data know how well the slopes are
-    known. `posterior.mean_function()` has what the data say about them.
+    $m(\mathbf x) = \mathbf w^\top (\mathbf x - \mathbf c) + b$ with independent Gaussian $w_d$ and
+    $b$. The model's covariance is then that of its kernel plus $\sum_d s_d^2 (x_d - c_d) (x'_d -
+    c_d) + s_b^2$, so that predictions far from the data include the uncertainty of the slopes.
+    `posterior.mean_function()` gives the posterior of weights and bias.
 
     Args:
         weights: means of $\mathbf w$ (D,), in units of the output per unit of the inputs, or

@@ -30,6 +30,7 @@ FLOORS = {
     "inference": 2,
     "models": 3,
     "learning": 4,
+    "families": 4,
     "persistence": 5,
     "estimators": 5,
     "tables": 5,

@@ -41,7 +41,8 @@ def chosen_power(estimator: GPRegressor | GPClassifier) -> dict[str, Any]:
 def class_form(estimator: GPClassifier, method: str) -> dict[str, Any]:
     """Record of whether several classes by Power EP are coupled, and why learning ended.
 
-    The choice of a form by the fit is no reason why learning ended, and is said elsewhere.
+    The sentence on the form that the fit chose is left out of the message: it is reported
+    elsewhere.
     """
     reason = estimator.message_.removesuffix(f"; {estimator.choice_}")
     form: dict[str, Any] = {"message": reason}
@@ -51,7 +52,7 @@ def class_form(estimator: GPClassifier, method: str) -> dict[str, Any]:
 
 
 def check_enough(request: Request) -> None:
-    """A usage error for points that are to be enough where nothing says when they are."""
+    """Usage error for `--inducing enough` where the number of points cannot be chosen."""
     if request.inducing != "enough":
         return
     if request.model != "gp":

@@ -9,12 +9,12 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from cavity.cli.asked_family import asked_family
 from cavity.cli.chosen import check_enough, check_power
-from cavity.cli.deep import check_model, deep_estimator
+from cavity.cli.deep import deep_estimator
 from cavity.cli.fitted import fitted_model
 from cavity.cli.images import check_images, images_estimator, kernel_in_words
 from cavity.cli.linear import check_linear, linear_estimator
-from cavity.cli.model_kinds import DEEP, LINEAR, NETWORK
 from cavity.cli.network import check_network, network_estimator
 from cavity.cli.progress import interruptible, progress
 from cavity.cli.request import Request
@@ -29,7 +29,6 @@ from cavity.cli.session import (
 from cavity.cli.task import check_inducing_kind, check_likelihood, check_method, default_likelihood
 from cavity.cli.text import describe_fit
 from cavity.cli.training_tables import Tables, check_in_batches, in_batches, read
-from cavity.estimators.asked_priors import PRIORS
 from cavity.estimators.base import AbstractEstimator
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classifier import GPClassifier
@@ -55,6 +54,11 @@ from cavity.estimators.settings import (
     automatic_inducing,
     check_full_rows,
 )
+from cavity.families.deep import DEEP
+from cavity.families.images import IMAGES
+from cavity.families.linear import LINEAR
+from cavity.families.network import NETWORK
+from cavity.families.table import FAMILIES
 from cavity.inducing.base import Points
 from cavity.kernels.patch_text import CONV
 from cavity.kernels.stationary import RBF
@@ -78,6 +82,12 @@ ESTIMATORS: dict[str, type[GPRegressor] | type[GPClassifier]] = {
     REGRESSION: GPRegressor,
     CLASSIFICATION: GPClassifier,
 }
+# Checks that need more than the options themselves.
+OWN_CHECKS = {
+    LINEAR.name: check_linear,
+    NETWORK.name: check_network,
+    IMAGES.chosen_by: check_images,
+}
 MINIBATCH = 1_000  # rows of a minibatch of a long table
 # What Ctrl-C keeps of a fit by draws.
 DRAWS_SO_FAR = "the draws so far, if they are enough for a model"
@@ -97,14 +107,12 @@ def check(request: Request) -> None:
             one_of("the likelihood", request.likelihood, LIKELIHOODS)
     with blaming("--method"):
         one_of("the method", request.method, METHODS)
-    check_model(request)
-    check_linear(request)
-    check_network(request)
-    check_images(request)
+    family = asked_family(request, FAMILIES)
+    own = OWN_CHECKS.get(family.chosen_by or family.name)
+    if own is not None:
+        own(request)
     with blaming("--mean"):
         one_of("the mean", request.mean, MEANS)
-    with blaming("--priors"):
-        one_of("the priors", request.priors, PRIORS)
     if request.method == "mcmc":
         _check_draws(request)
     elif request.draws is not None:
@@ -227,10 +235,10 @@ def fit_model(
     session: Session, request: Request, tables: Tables, kept: Checkpoint | None = None
 ) -> tuple[TableModel, bool]:
     """The fitted model, and whether it was interrupted."""
-    if request.model == LINEAR:
-        estimator, kernel = linear_estimator(request, tables), LINEAR
-    elif request.model == NETWORK:
-        estimator, kernel = network_estimator(request, tables), NETWORK
+    if request.model == LINEAR.name:
+        estimator, kernel = linear_estimator(request, tables), LINEAR.name
+    elif request.model == NETWORK.name:
+        estimator, kernel = network_estimator(request, tables), NETWORK.name
     elif request.image_shape is not None:
         estimator, kernel = images_estimator(request, tables), ""
     else:
@@ -249,7 +257,7 @@ def _of_functions(session: Session, request: Request, tables: Tables) -> tuple[A
     kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
     wanted = inducing_points(request.inducing)
     estimate(session, request, tables, wanted)
-    if request.model != DEEP:
+    if request.model != DEEP.name:
         note_class_form(session, request, tables, wanted)
     # by number, because the estimator sees no names
     return _estimator(request, tables, text(kernel), wanted), text(kernel, features)
@@ -290,7 +298,7 @@ def _estimator(
     request: Request, tables: Tables, kernel: str, wanted: int | str | None
 ) -> GPRegressor | GPClassifier | DeepGPRegressor | DeepGPClassifier:
     """Estimator to fit."""
-    if request.model == DEEP:
+    if request.model == DEEP.name:
         return deep_estimator(request, tables, kernel, wanted)
     return ESTIMATORS[tables.task](
         kernel=kernel,
@@ -358,7 +366,7 @@ def note_class_form(
 def estimate(session: Session, request: Request, tables: Tables, wanted: int | str | None) -> None:
     """Says on standard error what a long fit will take; refuses what would take too long."""
     rows, inputs = tables.rows, tables.train.X.shape[1]
-    if request.model == DEEP:
+    if request.model == DEEP.name:
         session.note(
             "a deep model takes minutes; Ctrl-C stops learning and keeps the best model so far"
         )

@@ -6,13 +6,15 @@ from typing import Any
 from cavity.cli.chosen import chosen_power, class_form, grown_points
 from cavity.cli.deep import layer_records
 from cavity.cli.linear import linear_record
-from cavity.cli.model_kinds import DEEP, LINEAR, NETWORK
 from cavity.cli.network import network_record
 from cavity.cli.request import Request
 from cavity.cli.training_tables import Tables
 from cavity.estimators.base import AbstractEstimator
 from cavity.estimators.classifier import GPClassifier
 from cavity.estimators.regressor import GPRegressor
+from cavity.families.deep import DEEP
+from cavity.families.linear import LINEAR
+from cavity.families.network import NETWORK
 from cavity.models.mean_function import with_found_mean
 from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel, diagnostics, parameters
@@ -26,7 +28,7 @@ def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables)
         request: what was asked for, the kernel by the names of the columns.
         tables: what it was fitted to.
     """
-    schema, deep = tables.schema, request.model == DEEP
+    schema, deep = tables.schema, request.model == DEEP.name
     posterior, scale = estimator.posterior_, estimator.output_scale_
     inducing = getattr(estimator, "inducing_", None)  # of Gaussian processes
     layers = layer_records(posterior.model)
@@ -76,9 +78,9 @@ def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables)
     fitted = TableModel(posterior, schema, record, scale, tables.y_mean, tables.y_var)
     if not (layers or first is None):
         fitted = dataclasses.replace(fitted, tallies=estimator.tallies_)
-    if request.model == LINEAR:
+    if request.model == LINEAR.name:
         record |= linear_record(request, fitted)
-    if request.model == NETWORK:
+    if request.model == NETWORK.name:
         record |= network_record(estimator, fitted)
     return dataclasses.replace(fitted, record=record)
 

@@ -25,32 +25,10 @@ if TYPE_CHECKING:
 else:
     DataFrame = Any
 
-# Options of fit that a time series has no use for, and what to say.
-UNUSED = {
-    "task": "a time series is forecast, so it has no task: leave it out",
-    "test": "forecasts are written by 'cavity forecast': leave it out",
-    "noise_column": "the noise of a time series is learned: leave it out",
-    "exposure_column": "a time series takes no exposures: leave it out",
-    "drop_missing": "missing cells are allowed in a time series: leave it out",
-    "batch_rows": "a time series needs all rows in memory: leave it out",
-    "draws": "draws are made with --method mcmc only",
-    "ignore": "columns that are neither --target nor --control are left out anyway",
-}
-REASONS = {
-    "method": "a time series is learned by power_ep or tied: name one of these, or leave it out",
-    "mean": "the functions of a time series are about linear ones: leave it out",
-    "inducing": "a time series needs inducing points: a number, or auto",
-}
-
 
 def check(request: Request) -> None:
     """A usage error for whatever is wrong before any file is opened."""
-    if not request.targets:
-        raise usage("--target", "name at least one column to forecast")
-    inputs = states(request) + len(request.controls or ())
-    check_hidden(request, UNUSED, REASONS, inputs, methods=("power_ep", "tied"))
-    if request.series in (*request.targets, *(request.controls or ())):
-        raise usage("--series", f"'{request.series}' is a target or control: name another column")
+    check_hidden(request, states(request) + len(request.controls or ()))
 
 
 def states(request: Request) -> int:

@@ -1,64 +1,32 @@
 """Checks and settings shared by requests for models with latent inputs or states."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
+from cavity.cli.asked_family import asked_family
 from cavity.cli.chosen import check_enough, check_power
 from cavity.cli.fit import check_kernel, inducing_points
-from cavity.cli.model_kinds import refuse_options_of_others
 from cavity.cli.progress import progress
 from cavity.cli.request import Request
 from cavity.cli.session import blaming, patient_interrupts, usage
 from cavity.cli.task import check_inducing_kind
 from cavity.estimators.latent_settings import latent_kernel, latent_likelihood
+from cavity.families.table import FAMILIES
 from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.persistence.checkpoint import Checkpoint
 
-# Options that neither embeddings nor time series have a use for.
-OF_TARGETS = {
-    "task": "--task",
-    "test": "--test",
-    "noise_column": "--noise-column",
-    "exposure_column": "--exposure-column",
-    "drop_missing": "--drop-missing",
-    "batch_rows": "--batch-rows",
-    "restarts": "--restarts",
-    "draws": "--draws",
-    "targets": "--target",
-    "ignore": "--ignore",
-}
 
-
-def check_hidden(
-    request: Request,
-    unused: Mapping[str, str],
-    reasons: Mapping[str, str],
-    inputs: int,
-    *,
-    methods: tuple[str, ...] = (Request.method,),
-) -> None:
+def check_hidden(request: Request, inputs: int) -> None:
     """A usage error for whatever is wrong with a request for latent inputs or states.
 
     Args:
         request: what is asked for.
-        unused: options that the kind of model has no use for, by the names of their fields, and
-            what to say.
-        reasons: what to say of `method`, `mean` and `inducing` that cannot be chosen.
         inputs: of the functions.
-        methods: those that there are.
     """
-    for name, message in unused.items():
-        if getattr(request, name):
-            raise usage(OF_TARGETS[name], message)
-    refuse_options_of_others(request)
-    for name, allowed in (("method", methods), ("mean", (Request.mean,))):
-        if getattr(request, name) not in allowed:
-            raise usage(f"--{name}", reasons[name])
-    if request.inducing == "full":
-        raise usage("--inducing", reasons["inducing"])
+    asked_family(request, FAMILIES)
     inducing_points(request.inducing)
     check_inducing_kind(request)
     check_power(request)

@@ -4,53 +4,21 @@ import math
 import re
 from typing import Any
 
-from cavity.cli.model_kinds import GP, refuse_unused
 from cavity.cli.request import Request
-from cavity.cli.session import blaming, usage
+from cavity.cli.session import usage
 from cavity.cli.training_tables import Tables
-from cavity.estimators.images import AUTO, ConvGPClassifier
-from cavity.estimators.registry import CLASSIFICATION, LIKELIHOODS, one_of
-from cavity.learning.initialisation.images import SUMS
+from cavity.estimators.images import ConvGPClassifier
+from cavity.estimators.registry import CLASSIFICATION, LIKELIHOODS
 
 # Patches of 5 x 5 pixels.
 KERNEL = "conv5"
-# Options of fit that models of images have no use for, and what to say.
-UNUSED = {
-    "method": "images have one method, 'power_ep': leave it out",
-    "restarts": "a model of images is learned once: leave it out",
-    "mean": "a model of images has a constant mean: leave it out",
-    "priors": "parameters of a model of images have no priors: leave it out",
-    "inducing_kind": "a model of images has inducing patches: leave it out",
-    "noise_column": "images have classes: leave it out",
-    "exposure_column": "images have classes: leave it out",
-    "batch_rows": "a model of images needs all rows in memory: leave it out",
-    "checkpoint": "a model of images keeps nothing on the way: leave it out",
-}
 
 
 def check_images(request: Request) -> None:
-    """A usage error for options that do not go with images."""
-    if request.image_shape is None:
-        if request.parts is not None:
-            raise usage("--parts", "it is for images: add --image-shape HxW")
-        return
-    shape_of(request.image_shape)
-    if request.model != GP:
-        raise usage("--model", f"images have the model {GP}: leave it out")
-    refuse_unused(request, UNUSED)
-    if request.task not in (None, CLASSIFICATION):
-        raise usage("--task", "images are for classification: leave it out")
-    if len(request.targets or ()) > 1:
-        raise usage("--target", "images take one target; fit each one alone")
+    """A usage error for shapes, likelihoods and kernels that are not of images."""
+    shape_of(str(request.image_shape))
     if request.likelihood is not None and LIKELIHOODS[request.likelihood].task != CLASSIFICATION:
         raise usage("--likelihood", f"'{request.likelihood}' is not of classes: leave it out")
-    if not request.inducing.isdecimal() and request.inducing != Request.inducing:
-        raise usage("--inducing", "give the number of inducing patches, or leave it out")
-    if request.power == "auto":
-        raise usage("--power", "give a number from 0 to 1, or leave it out")
-    if request.parts is not None:
-        with blaming("--parts"):
-            one_of("parts", request.parts, (*SUMS, AUTO))
     kernel_of(request)
 
 

@@ -22,28 +22,10 @@ from cavity.tables.embedding import TableEmbedding, latent_parameters, learn_col
 from cavity.tables.files import read_table
 from cavity.tables.table_model import EMBEDDING
 
-# Options of fit that an embedding has no use for, and what to say.
-UNUSED = {
-    "targets": "an embedding has no target: give --ignore to leave a column out",
-    "task": "an embedding has no target, so no task: leave it out",
-    "test": "an embedding has no target to compare with: leave it out",
-    "noise_column": "an embedding learns its noise: leave it out",
-    "exposure_column": "an embedding takes no exposures: leave it out",
-    "drop_missing": "missing cells are allowed in an embedding: leave it out",
-    "batch_rows": "an embedding needs all rows in memory: leave it out",
-    "restarts": "an embedding tries several starts anyway: leave it out",
-    "draws": "draws are made with --method mcmc only",
-}
-REASONS = {
-    "method": "an embedding chooses its method by its likelihood: leave it out",
-    "mean": "the functions of an embedding have mean zero: leave it out",
-    "inducing": "an embedding needs inducing points: a number, or auto",
-}
-
 
 def check(request: Request) -> None:
     """A usage error for whatever is wrong before any file is opened."""
-    check_hidden(request, UNUSED, REASONS, components(request))
+    check_hidden(request, components(request))
 
 
 def components(request: Request) -> int:

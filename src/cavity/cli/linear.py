@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from cavity.cli.model_kinds import LINEAR, refuse_unused
 from cavity.cli.request import Request
-from cavity.cli.session import blaming, usage
+from cavity.cli.session import blaming
 from cavity.cli.training_tables import Tables
 from cavity.estimators.blocks import category_blocks
 from cavity.estimators.categories import feature_groups
@@ -16,53 +15,17 @@ from cavity.estimators.linear import (
     LinearClassifier,
     LinearRegressor,
 )
-from cavity.estimators.registry import LIKELIHOODS, REGRESSION, named_likelihood, one_of
-from cavity.learning.initialisation.linear import PRIORS
+from cavity.estimators.registry import REGRESSION
 from cavity.models.integrated_parameters import ParameterMarginal, integrated_parameters
 from cavity.tables.coefficients import model_coefficients, says_little, selected_columns
 from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
 
-# Options of fit that linear models and networks have no use for, and what to say.
-UNUSED = {
-    "kernel": "{} has no kernel: leave it out",
-    "method": "{} has one method, 'power_ep': leave it out",
-    "inducing": "{} has no inducing points: leave it out",
-    "restarts": "{} tries several starts anyway: leave it out",
-    "batch_rows": "{} needs all rows in memory: leave it out",
-}
-
 
 def check_linear(request: Request) -> None:
-    """A usage error for options that do not go with a linear model."""
-    if request.model != LINEAR:
-        return
-    check_weights(request, "a linear model")
-    if request.blocks and prior_of(request) == "laplace":
-        raise usage("--blocks", "a Laplace prior is no scale mixture here: take another --prior")
+    """A usage error for parts of a linear model that cannot be averaged over."""
     with blaming("--integrate"):
         asked_parts(_integrated(request))
-    if request.mean == "linear":
-        raise usage("--mean", "a linear model has an intercept, or with --mean zero none")
-
-
-def check_weights(request: Request, called: str) -> None:
-    """A usage error for options that do not go with a model of weights.
-
-    Args:
-        request: what was asked for.
-        called: the model in words, such as "a linear model".
-    """
-    refuse_unused(request, {name: reason.format(called) for name, reason in UNUSED.items()})
-    if request.prior is not None:
-        with blaming("--prior"):
-            one_of("the prior", request.prior, PRIORS)
-    named = request.likelihood
-    if named is None or LIKELIHOODS[named].task != REGRESSION:
-        return
-    if named_likelihood(named).latents > 1:
-        reason = f"'{named}' has several functions: leave --model {request.model} out"
-        raise usage("--likelihood", reason)
 
 
 def prior_of(request: Request) -> Any:

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from cavity.cli.linear import check_weights, groups_of, iterations_of
-from cavity.cli.model_kinds import NETWORK
+from cavity.cli.linear import groups_of, iterations_of
 from cavity.cli.request import Request
 from cavity.cli.session import usage
 from cavity.cli.training_tables import Tables
@@ -14,31 +13,9 @@ from cavity.tables.table_model import TableModel
 
 
 def check_network(request: Request) -> None:
-    """A usage error for options that do not go with a network."""
-    if request.model != NETWORK:
-        return
-    _check_minibatches(request)
-    check_weights(request, "a network")
+    """A usage error for what is no number of hidden units."""
     if request.units is not None:
         units_of(request.units)
-    if request.mean != Request.mean:
-        raise usage("--mean", "a network has a bias: leave it out")
-    if len(request.targets or ()) > 1:
-        raise usage("--target", "a network takes one target; fit each one alone")
-
-
-def _check_minibatches(request: Request) -> None:
-    """A usage error for options that do not go with minibatches, or go with these alone."""
-    if request.batch is None:
-        if request.steps is not None:
-            raise usage("--steps", "a network is learned in steps with --batch ROWS: add it")
-        return
-    if request.restarts:
-        raise usage("--restarts", "with --batch a network is learned from one start: leave it out")
-    if request.max_iterations != Request.max_iterations:
-        raise usage("--max-iterations", "with --batch a network is learned in --steps: give these")
-    if request.prior not in (None, "ard", "gaussian"):
-        raise usage("--batch", f"it is for --prior ard or gaussian, given {request.prior}")
 
 
 def units_of(text: str) -> int | tuple[int, ...]:

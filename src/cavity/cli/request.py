@@ -231,6 +231,10 @@ class Request:
         ),
     ] = False
 
+    def given(self, name: str) -> bool:
+        """True for an option that is not left at its default."""
+        return getattr(self, name) != getattr(Request, name)
+
     @property
     def used_power(self) -> float | str:
         """The power that was asked for, as a number or "auto", or that of the kind of model.

@@ -149,7 +149,7 @@ def usage(option: str, message: str) -> typer.BadParameter:
 
 @contextlib.contextmanager
 def blaming(option: str) -> Iterator[None]:
-    """Turns what settings are refused for into a complaint about the option that set them."""
+    """Turns errors about settings into usage errors about the option that set them."""
     try:
         yield
     except (ValueError, ImportError, RecursionError) as error:

@@ -121,7 +121,7 @@ def _unchanged(fitted: TableModel, model: str, table: str, out: str, said: str) 
 
 
 def _check_model(path: str, fitted: TableModel) -> None:
-    """Refuses models that do not hold all that their rows said.
+    """Refuses models that cannot be updated without their earlier rows.
 
     Raises:
         DataError: saying what to do instead.

@@ -17,10 +17,12 @@ class KeepsChoices(AbstractPredictor):
 
     Attributes:
         power_: the power that was used.
-        power_table_: of a power that was chosen, what each that was compared came to.
+        power_table_: evidence and held-out density at each power that was compared; None if the
+            power was given.
         n_inducing_: the number of inducing points; None for a full GP.
-        bracket_: where points were to be enough, the bracket of the exact evidence.
-        verdict_: whether they are, in a sentence; empty where that was not asked.
+        bracket_: bracket of the exact evidence, if `n_inducing="enough"`.
+        verdict_: whether there are enough inducing points, in a sentence; empty unless
+            `n_inducing="enough"`.
     """
 
     power_: object

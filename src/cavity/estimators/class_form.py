@@ -44,7 +44,7 @@ class IndependentClasses:
 
 
 def with_affordable_form(settings: Settings, rows: int, columns: int) -> tuple[Settings, str]:
-    """Settings with the form of classes that is affordable, and a sentence where it is another.
+    """Settings with an affordable form of classes, and a message if it is not the requested one.
 
     Args:
         settings: what was asked for, checked.

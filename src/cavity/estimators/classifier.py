@@ -172,7 +172,8 @@ class GPClassifier(
         """Log probability of each row's label given the other rows, in nats.
 
         Inference is done once more on these rows, with the fitted parameters: none are learned
-        again. Given the rows of the fit, it says what a refit without each would say of it.
+        again. On the rows of the fit it approximates the probability after a refit without each
+        row.
 
         Args:
             X: inputs, (n, D).

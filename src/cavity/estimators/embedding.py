@@ -76,8 +76,8 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
     Attributes:
         embedding_: latent points of the rows of the fit, their posterior means, (N, Q).
         embedding_std_: their posterior standard deviations, (N, Q).
-        relevance_: the share of each latent dimension in how functions move, decreasing, (Q,);
-            they sum to one, and are zero where all points are alike.
+        relevance_: the share of each latent dimension in the variation of the functions,
+            decreasing, (Q,); shares sum to one, and are zero if all latent points coincide.
         log_evidence_: approximate log marginal likelihood, nats, of columns in their own units.
         model_: the fitted `cavity.GPLVM`.
         kernel_: its kernel.
@@ -91,7 +91,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         n_iter_: iterations.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.
-        sites_: how the sites came about.
+        sites_: how the sites were found, and whether they converged.
         interrupted_: whether fit was interrupted from the keyboard.
         n_features_in_: number of columns.
         feature_names_in_: their names, if Y had names.

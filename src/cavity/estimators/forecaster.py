@@ -38,10 +38,11 @@ LEVELS = (0.05, 0.95)
 class GPForecaster(BaseEstimator):
     r"""Forecasts by a state-space model whose states move by Gaussian processes.
 
-    The series observes hidden states, and each next state is a smooth function of the last one
-    and of known controls, plus noise: a linear state-space model bent where the data ask for it.
-    Forecasts are mixtures over paths of functions drawn from their posterior, so that they know
-    how well the dynamics are known. Values that are NaN are missing: states go on without them.
+    The series observes hidden states, and each next state is a smooth function of the last one and
+    of known controls, plus noise: a linear state-space model with nonlinear corrections where the
+    data support them. Forecasts are mixtures over paths of functions drawn from their posterior,
+    so that they include the uncertainty about the dynamics. NaN values are missing, and their rows
+    still have states.
 
     Methods have the names and the order of arguments of sktime, which is not needed; horizons
     `fh` are steps after the last row. All work is done in float64 and JAX's own settings are left
@@ -318,7 +319,7 @@ class GPForecaster(BaseEstimator):
 
     @property
     def time_map(self) -> TimeMap:
-        """From future controls to future outputs; what the methods are made of."""
+        """The map from future controls to future outputs that all methods use."""
         check_is_fitted(self, "posterior_")
         return TimeMap(
             self.posterior_,

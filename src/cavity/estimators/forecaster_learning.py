@@ -25,7 +25,8 @@ class Learned(NamedTuple):
         outputs: how outputs are standardised.
         controls: how controls are standardised.
         result: of the fit of all rows.
-        simulated: how the last rows were told by the others; None where that was not tried.
+        simulated: scores of forecasts of the last rows from the earlier ones; None if there were
+            none.
     """
 
     outputs: Standardised

@@ -1,4 +1,4 @@
-"""Check whether the data say which columns matter, or inclusion is that of the prior."""
+"""Check whether inclusion probabilities differ from those of the prior."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ NEAR = 5.0
 
 
 def hardly_moved(posterior: AbstractPosterior, found: Coefficients) -> str | None:
-    """Warning if the rows tell no column from any other; None if they do.
+    """Warning if all inclusion probabilities are close to the prior's; None otherwise.
 
     Args:
         posterior: of a linear model, at one value of its parameters or averaged over several.

@@ -81,7 +81,7 @@ def standardised(Y: np.ndarray, support: Support, *, each: bool) -> Standardised
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LatentMap:
-    """A fitted latent-variable model with the columns that it is of.
+    """A fitted latent-variable model and the standardisation of its columns.
 
     Latent dimensions are in decreasing order of relevance.
 
@@ -96,7 +96,7 @@ class LatentMap:
     @property
     @in_double
     def relevance(self) -> np.ndarray:
-        """The share of every latent dimension in how functions move, (Q,), decreasing."""
+        """Share of each latent dimension in the variation of the functions, (Q,), decreasing."""
         relevance = np.asarray(self.posterior.relevance)
         return np.sort(relevance)[::-1]
 

@@ -54,16 +54,17 @@ class Problem:
 
 
 class Learned(NamedTuple):
-    """A fit, and of how many data.
+    """A fit, the number of data, and the choices that were made.
 
     Attributes:
         result: the fit.
         observed: outputs that were not missing, (P,).
         rows: the number of rows.
         power: the power; None where a model does not say.
-        powers: of a chosen power, what each that was compared came to.
-        judgement: of points that were grown, whether they are enough; None where none were asked
-            for.
+        powers: evidence and held-out density at each power that was compared; None if the power
+            was given.
+        judgement: verdict on whether there are enough inducing points; None if their number was
+            not grown.
     """
 
     result: FitResult

@@ -44,7 +44,7 @@ def check_growth(
     *,
     blocked: bool,
 ) -> None:
-    """Refuses to grow inducing points where nothing says when they are enough.
+    """Refuses growth of the number of inducing points where no criterion can end it.
 
     Args:
         n_inducing: what was asked for.

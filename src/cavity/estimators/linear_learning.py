@@ -84,7 +84,7 @@ def _blocks(asked: AbstractLinearSettings, count: int) -> list[list[int]] | None
 
 
 def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> Learned:
-    """The linear model that was asked for, averaged over its parameters unless that was not."""
+    """Learns a linear model; parameters named by `asked.integrate` are averaged over."""
     settings, X = problem.settings, problem.X
     likelihood = build_likelihood(settings.likelihood, task, settings.classes)
     if likelihood.latents > 1 and task == REGRESSION:

@@ -141,7 +141,7 @@ def predict_outputs(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BinaryProbabilities:
-    """The probability of the second of two classes at every row, and how sure it is itself.
+    """The probability of the second of two classes at every row, with its uncertainty.
 
     Attributes:
         mean: the probabilities, (n, 1).

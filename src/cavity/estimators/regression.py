@@ -252,7 +252,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         return np.array([spread if usable else 1.0])
 
     def _adds_noise(self, asked: str, instead: str) -> None:
-        """Refuses what only outputs that are the function plus noise have in closed form."""
+        """Refuses what is in closed form only if outputs are function plus noise."""
         if self.likelihood_.support is not Support.REAL:
             raise ValueError(
                 f"{asked} needs outputs that are the function plus noise, and with the likelihood "
@@ -266,10 +266,11 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
 
 
 def _stated_once(y, scale, constant):
-    """Outputs and scales in which constant ones have next to no say about what all share.
+    """Outputs and scales in which constant columns hardly influence the shared parameters.
 
-    All rows of a constant output would say that function and noise of the others are small, and
-    its own value, which one row says, would be as uncertain as theirs.
+    A constant output keeps one row and gets a small scale. With all rows it would push the
+    variances of function and noise, which all outputs share, towards zero, and its own prediction
+    would be as uncertain as those of the others.
 
     Args:
         y: outputs, (N, P).

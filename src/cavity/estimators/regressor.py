@@ -195,7 +195,7 @@ class GPRegressor(
         """Log predictive density of each output given the others of these rows, in nats.
 
         Inference is done once more on these rows, with the fitted parameters: none are learned
-        again. Given the rows of the fit, it says what a refit without each would say of it.
+        again. On the rows of the fit it approximates the density after a refit without each row.
 
         Args:
             X: inputs, (n, D).

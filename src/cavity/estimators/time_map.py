@@ -33,7 +33,7 @@ STRAYED = (
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TimeMap:
-    """A fitted state-space model with the columns that it is of.
+    """A fitted state-space model and the standardisation of its columns.
 
     Attributes:
         posterior: of the standardised outputs that vary.
@@ -104,7 +104,7 @@ class TimeMap:
 
     @in_double
     def smoothed(self, X: np.ndarray | None = None) -> "Outlook":
-        """The outputs of the rows of the fit, noise included, as all of them tell.
+        """Smoothed outputs: those of the rows of the fit given all rows, noise included.
 
         Args:
             X: controls of these rows, (T, C), where the functions of outputs take them.
@@ -119,7 +119,7 @@ class TimeMap:
 class Outlook:
     """Distributions of outputs, in the units of the data.
 
-    Rows are steps, or those of the fit; of several series in front of them is an axis of these.
+    Rows are future steps, or the rows of the fit. With several series their axis comes first.
 
     Attributes:
         standard: distributions of standardised outputs, those that vary.

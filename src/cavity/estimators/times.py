@@ -183,7 +183,7 @@ def _kind(index: Any) -> str:
 
 
 def _gap(index: Any, kind: str) -> tuple[int | None, str]:
-    """The row after which times jump, None where there is none; and the step, in words."""
+    """First irregular time step: the row before it, or None; and the usual step as text."""
     unknown = "..."
     if len(index) < 2 or kind == "names":
         return None, unknown

@@ -73,7 +73,7 @@ class Past(eqx.Module):
             that of the model at hand (S16). Inducing variables must then be the same.
         noise: the variance of Gaussian noise that the messages were found with; None where noise
             is of another kind, known for each row, or one for each output.
-        count: of outputs that the messages are of.
+        count: number of outputs that the messages come from.
     """
 
     functions: tuple[tuple[PastFunction, ...], ...]
@@ -101,7 +101,7 @@ class Past(eqx.Module):
         return past.with_log_scale(-0.5 * self.count * (now - share * before))
 
     def scaled(self, factor: float) -> "Past":
-        """All that was said, raised to a power between 0 and 1."""
+        """The messages raised to a power between 0 and 1."""
         messages = jax.tree.map(lambda x: factor * x, self.messages)
         return dataclasses.replace(self, messages=messages, count=factor * self.count)
 

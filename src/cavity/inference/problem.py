@@ -165,8 +165,8 @@ class Problem(eqx.Module):
     def empty_sites(self) -> Sites:
         """Sites of precision zero; a tree without leaves where every factor is exact.
 
-        Those that an optimiser moves, those of states in time, and those that make flat priors
-        proper, are where a search starts.
+        Sites that an optimiser moves, sites of states in time, and sites that make flat priors
+        proper have their starting values instead.
         """
         layout = self.layout
         started = any(map(is_started, jax.tree.leaves(layout.sites, is_leaf=is_started)))

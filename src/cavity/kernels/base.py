@@ -82,7 +82,7 @@ def check_columns(
 
 @jax.custom_jvp
 def not_negative(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Lifts to 0 what only rounding brought below it, and leaves all derivatives as they are.
+    """Clips small negative values, due to rounding, to zero, with straight-through derivatives.
 
     A plain maximum has half the slope at 0 and none below: second derivatives at zero
     distance, which are the covariances of slopes, would be wrong.

@@ -136,7 +136,7 @@ def _distances(U: Float[Array, "M E"], V: Float[Array, "P E"]) -> Float[Array, "
 def _with_slopes(
     kernel: AbstractStationary, perturbed: PyTree, r2: Float[Array, "M P"]
 ) -> tuple[Float[Array, "M P"], Callable[[Array], tuple[Any, Array]]]:
-    """Covariances, and what their derivatives make of the kernel's parameters and distances."""
+    """Covariances, and the pullback of their derivatives to parameters and distances."""
     moving, held = eqx.partition(kernel, perturbed)
 
     def covariances(moving: Any, r2: Array) -> Array:

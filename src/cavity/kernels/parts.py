@@ -244,7 +244,7 @@ class Orbit(AbstractParts):
 
     @classmethod
     def shifts(cls, columns: Any) -> "Orbit":
-        """A row of columns moved along by 0, 1, ..., what leaves it at its end coming back."""
+        """All cyclic shifts of a row of columns, by 0, 1, ... places."""
         if not _is_count(columns):
             raise ValueError(f"columns must be a positive whole number, given {columns!r}")
         number = np.arange(columns)
@@ -271,8 +271,8 @@ class Orbit(AbstractParts):
 def _check_closed(rows: tuple[tuple[int, ...], ...]) -> None:
     """Raises ValueError where the product of two permutations is not among them.
 
-    Every permutation is a product of the first ones that those before them do not make: what
-    these few make of all that is reached is all there is to look at.
+    A permutation that is no product of earlier ones is a generator. It is enough to check the
+    products of every permutation that is reached with the generators.
     """
     reached: set[tuple[int, ...]] = set()
     makers: list[tuple[int, ...]] = []
@@ -288,7 +288,7 @@ def _reach(
     reached: set[tuple[int, ...]],
     rows: tuple[tuple[int, ...], ...],
 ) -> None:
-    """Adds to `reached` all that makers make of fresh permutations, and of what that gives."""
+    """Adds to `reached` the closure of fresh permutations under products with the makers."""
     known = set(rows)
     reached.update(fresh)
     while fresh:

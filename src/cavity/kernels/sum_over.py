@@ -97,7 +97,7 @@ class SumOver(AbstractKernel):
         of_parts: Callable[[AbstractKernel, Array, Array], Array],
         together: int | None = TOGETHER,
     ) -> Float[Array, "N ..."]:
-        r"""Sums over the parts of every input, of which nothing is kept on the way back.
+        r"""Sums over the parts of every input, recomputed in the backward pass to save memory.
 
         Args:
             X: the inputs.
@@ -120,7 +120,7 @@ class SumOver(AbstractKernel):
 
 
 def plain_columns(model: Any) -> int | None:
-    """The columns of an input that a model's sums take apart; what is beyond them is notes.
+    """The number of input columns in a model's sums; further columns are notes of counted rows.
 
     Returns:
         Their number, or None for a model without sums of all columns.

@@ -30,7 +30,7 @@ def dispatch(
 
 
 def check_sampler(given: object) -> None:
-    """Raises TypeError for what is no settings of Markov chains."""
+    """Raises TypeError unless the sampler is an `MCMC` object."""
     if not isinstance(given, MCMC):
         raise TypeError(
             f"sampler must be settings of Markov chains, cavity.MCMC(...), given {given!r}"

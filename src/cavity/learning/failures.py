@@ -1,4 +1,4 @@
-"""Computations that stayed undefined, and why."""
+"""Numerical failures, and their diagnosis."""
 
 import numpy as np
 

@@ -67,7 +67,7 @@ class AbstractPosterior(eqx.Module):
     Attributes:
         model: the model.
         n_inputs: columns of the inputs.
-        outputs: functions, of several outputs or of one output.
+        outputs: number of functions, whether of several outputs or of one.
         single: whether y was given as a vector.
         side: names of the side data that came with the data.
     """
@@ -97,7 +97,7 @@ class AbstractPosterior(eqx.Module):
     @property
     @abc.abstractmethod
     def size(self) -> int:
-        """Values that each row is compared with."""
+        """Number of inducing variables, rows or weights that predictions are computed from."""
 
     @abc.abstractmethod
     def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Array]:

@@ -30,7 +30,7 @@ class ModelOnRows(AbstractGraphBuilder):
         total: the number of observed rows in all the data, where these rows are some
             of them.
         scale: rows in all the data for each of these rows.
-        past: what rows said that are gone; None for none.
+        past: messages of earlier rows that are no longer in memory; None without any.
     """
 
     model: AbstractModel

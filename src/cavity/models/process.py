@@ -48,7 +48,7 @@ class AbstractProcess(eqx.Module):
     @property
     @abc.abstractmethod
     def size(self) -> int:
-        """Values that each row is compared with."""
+        """Number of inducing variables, rows or weights that predictions are computed from."""
 
     @abc.abstractmethod
     def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Array]:

@@ -174,7 +174,7 @@ def _(process: SparseClasses) -> list[Remembered]:
 
 
 def with_points_at_rows(posterior: Posterior, jitter: float) -> Posterior:
-    """The posterior of a full GP with inducing points at its rows, which says the same.
+    """The posterior of a full GP, written as that of a sparse GP with inducing points at its rows.
 
     Args:
         posterior: of a full GP.
@@ -235,7 +235,7 @@ def _(process: FullProcess, jitter: float) -> AbstractProcess:
 
 
 def function_of_view(view: InducingView) -> PastFunction:
-    """The function that a view is of, as it will have been."""
+    """The function of a view, in the form in which later updates refer to it."""
     return PastFunction(view.inducing, view.mean, view.root)
 
 

@@ -116,7 +116,7 @@ class SampledPosterior(AbstractPosterior):
         return jnp.stack(means), jnp.stack(spreads)
 
     def _root(self, kernel: AbstractKernel, noise: Array | None, cross: Array) -> Array:
-        """R k: what the data take off the variance is its square."""
+        """R k, whose square is the reduction of the variance by the data."""
         K = jittered(kernel.cross(self.inputs, self.inputs), self.jitter, kernel.diag(self.inputs))
         if noise is None:
             return solve_triangular(cholesky(K), cross, lower=True)
@@ -125,7 +125,7 @@ class SampledPosterior(AbstractPosterior):
         return solve_triangular(root, s[:, None] * cross, lower=True)
 
     def chosen(self, n: int, key: PRNGKeyArray) -> Array:
-        """The draws that the samples of `sample` with this key belong to, (n,)."""
+        """Index of the draw that each sample of `sample` with this key is taken from, (n,)."""
         even = jnp.arange(n) % self.count if n >= self.count else None
         pick, _ = jax.random.split(key)
         if even is None:

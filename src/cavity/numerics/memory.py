@@ -26,7 +26,7 @@ def memory() -> float:
 
 @contextlib.contextmanager
 def naming_memory(what: str, needed: float, instead: str) -> Iterator[None]:
-    """Names the memory of what does not fit into it, before it is computed where that is clear.
+    """Raises MemoryError with the bytes needed, beforehand if they exceed the memory.
 
     Args:
         what: is to be computed.

@@ -194,12 +194,12 @@ class InverseGamma:
 class Beta:
     """Beta density of a share; uniform with both numbers 1, where nothing is known of it.
 
-    Learning uses the density of the logit: that of the share has its mode at 0 or 1 where a
-    number is 1 or less, and a share there says of all rows what no row does.
+    Learning uses the density of the logit: that of the share has its mode at 0 or 1 where a number
+    is 1 or less, so that learning could end there.
 
     Attributes:
-        a: as if so many of a kind had been seen, and of the others `b`.
-        b: the same of the others.
+        a: pseudo-count of the kind whose share it is.
+        b: pseudo-count of all others.
     """
 
     a: float = 1.0
@@ -259,11 +259,11 @@ class _OfLogarithm(abc.ABC):
 @jax.tree_util.register_pytree_node_class
 @dataclasses.dataclass(frozen=True, eq=False)
 class LogStudentT(_OfLogarithm):
-    r"""Density of exp(z), z Student-t: weak, and never in the way of what many data say.
+    r"""Density of exp(z), z Student-t: weak, with heavy tails, so that many data override it.
 
-    Where a normal density of z would hold values far from the median back ever more strongly,
-    this one falls as a power of |z|. Its density of the value grows without bound towards 0, as
-    1 / value does, so that learning uses the density of the logarithm.
+    A normal density of z would pull values far from the median back ever more strongly; this one
+    falls as a power of |z|. Its density of the value grows without bound towards 0, as 1 / value
+    does, so that learning uses the density of the logarithm.
 
     Attributes:
         median: exp of the centre of z, one number or one for each entry of the parameter.

@@ -58,7 +58,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def check_regular(path: Path) -> None:
-    """Lets regular files pass, folders, and names of nothing; to be asked before they are opened.
+    """Check before opening: accepts regular files, folders and names without a file.
 
     Raises:
         OSError: for a pipe, a device or a socket, also behind a link: opening one may wait for

@@ -52,7 +52,7 @@ def fan(name: str, mean: np.ndarray, quantiles: np.ndarray, observed: np.ndarray
 def described(
     name: str, first: int, mean: np.ndarray, quantiles: np.ndarray, observed: np.ndarray
 ) -> Picture:
-    """Rows of the fit as all rows tell them.
+    """Rows of the fit given all rows, smoothed.
 
     Args:
         name: of the output.

@@ -88,10 +88,10 @@ class Part(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Rows of all series that were told, in the units of the data.
+    """Predictions of rows of all series, with the observed outputs, in the units of the data.
 
     Attributes:
-        y: outputs (S, n, P), NaN where they did not come.
+        y: outputs (S, n, P), NaN where they were not observed.
         mean: predictive means.
         quantiles: at the probabilities of bands, (S, n, P, 4).
         density: log densities of y, NaN where it is.
@@ -168,7 +168,7 @@ def _parts(fitted: TableForecaster, table: DataFrame) -> list[Part]:
 
 
 def _ahead(fitted: TableForecaster, parts: list[Part], steps: int) -> Told:
-    """The rows that follow those of the fit, as they are forecast."""
+    """Forecasts of the rows after those of the fit."""
     maps = fitted.time_map
     y = np.full((len(parts), steps, len(fitted.targets)), np.nan)
     X = np.tile(maps.controls.mean, (len(parts), steps, 1))
@@ -180,7 +180,7 @@ def _ahead(fitted: TableForecaster, parts: list[Part], steps: int) -> Told:
 
 
 def _past(fitted: TableForecaster, parts: list[Part]) -> Told:
-    """The rows of the fit that the table has, as all rows of the fit tell them."""
+    """Smoothed outputs of the rows of the fit, with the outputs that the table has of them."""
     rows = fitted.record["n_rows"]
     y = np.full((rows, len(fitted.targets)), np.nan)
     for part in parts:

@@ -25,7 +25,7 @@ COLOURS = (
 
 
 def relevance(shares: np.ndarray) -> Picture:
-    """The shares of the latent dimensions in how columns move."""
+    """The shares of the latent dimensions in the variation of the columns."""
     names = [f"dimension {i}" for i in range(1, len(shares) + 1)]
 
     def draw(figure: Figure) -> None:

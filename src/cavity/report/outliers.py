@@ -18,7 +18,7 @@ LITTLE = 0.1
 
 
 class OutlierRow(NamedTuple):
-    """A row that the model finds strange.
+    """A row that is improbable under the model.
 
     Attributes:
         row: its number in the table, from 1 on.
@@ -27,8 +27,8 @@ class OutlierRow(NamedTuple):
         low: lower end of the central 95 % interval.
         high: upper end of it.
         tail: the probability of a value at least as far out, to either side.
-        weight: how strongly such a row pulls the function, next to one that fits perfectly; None
-            where the likelihood never lets go.
+        weight: weight of such a row in the function, relative to one that fits perfectly; None
+            where the likelihood does not down-weight outliers.
         precision: that of its site over the median of all rows; None where inference was not
             done on the table.
     """

@@ -89,7 +89,7 @@ def picture(draw: Callable[[Figure], None], width: float = 8.4, height: float = 
 
 
 def _compact(svg: str) -> str:
-    """The SVG element: styles said once, hundredths of a point, colours that know the dark."""
+    """The SVG element with shared styles, two decimals, and colours for light and dark mode."""
     styles: dict[str, str] = {}
 
     def named(style: re.Match) -> str:
@@ -223,7 +223,7 @@ def _cloud(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:
-    """The ends of some values, apart even if all are the same."""
+    """Axis limits of some values with a margin, distinct even if all values are the same."""
     low, high = float(np.min(values)), float(np.max(values))
     room = 0.03 * (high - low) or 0.05 * abs(high) or 1.0
     return low - room, high + room

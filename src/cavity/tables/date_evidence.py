@@ -231,7 +231,7 @@ def _difference(writing: Writing, text: str) -> str:
 
 
 def _day(cell: Cell, writing: Writing) -> str:
-    """A date as it is meant in some writing, the month by its name."""
+    """A date read in a given format, with the name of its month."""
     import polars as pl
 
     ticks = instants(pl.Series([cell.text]), writing.order, zoned=writing.zoned)

@@ -213,7 +213,7 @@ def written_example(writing: Writing) -> str:
 
 
 def without_no_dates(cell: Series) -> Series:
-    """Texts with null for what programs write where there is no date."""
+    """Texts with null for placeholders of missing dates, such as NaT."""
     import polars as pl
 
     none = pl.col("cell").str.contains("(?i)^na[nt]$")

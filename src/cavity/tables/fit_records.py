@@ -201,7 +201,7 @@ def task_of(about: Mapping[str, Any]) -> object:
 
 @contextlib.contextmanager
 def described_by(path: str | Path, about: Mapping[str, Any]) -> Iterator[None]:
-    """Turns what is wrong with a description into the error about its file.
+    """Turns errors in the description of a model into errors about its file.
 
     Raises:
         StorageError: if the file is not of the command line, or is damaged.

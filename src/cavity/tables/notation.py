@@ -1,6 +1,6 @@
-"""Notations: how the cells of a column are written that a plain reader takes for no numbers.
+"""Notations: formats of dates and numerals in columns that polars reads as text.
 
-A notation turns a column into numbers (`numbers`), in fitting and ever after.
+A notation turns a column into numbers (`numbers`), in fits and in all later tables.
 """
 
 import dataclasses

@@ -46,7 +46,7 @@ class Roles:
         return [*self.targets, *self.ignore, *self.sides]
 
     def check(self, columns: Sequence[str]) -> None:
-        """Refuses what `learn_schema` does before it looks at any cell."""
+        """Refuses impossible roles of columns, as `learn_schema` does before it reads cells."""
         if not self.targets:
             raise DataError("no target: name at least one column to predict")
         for name in self.named:

@@ -67,8 +67,10 @@ class TableModel:
         output_scale: divisor of each output, (P,).
         y_mean: mean of each training target, (P,), in the units of the data.
         y_var: variance of each training target, (P,).
-        memory: rows that `cavity update` keeps live, and what was said without them; JSON values.
-        tallies: what was counted of the columns, for updates; None where none will come.
+        memory: rows that `cavity update` keeps in memory, and the messages of all others; JSON
+            values.
+        tallies: counts and moments of the columns, for updates; None for models that are not
+            updated.
     """
 
     posterior: AbstractPosterior

@@ -1,10 +1,10 @@
-"""Approximations: what stands in the place of a likelihood term, and where it is evaluated.
+"""Approximations: replacements for likelihood terms, and distributions to evaluate them under.
 
 Two lines of data each. Power EP takes the log power mean of the likelihood under the cavity;
-Laplace's method the log density at the mean, which is the site update of power 0 with the
-variance left out; local bounds and mean field the expectation of a Gaussian lower bound under the
-posterior. Energy, site update, sweeps, sparse GPs, leave-one-out and learning are shared. An
-approximation is all of a method that decides what is compiled.
+Laplace's method the log density at the mean, which is the site update of power 0 with the variance
+left out; local bounds and mean field the expectation of a Gaussian lower bound under the
+posterior. Energy, site update, sweeps, sparse GPs, leave-one-out and learning are shared. Of a
+method, the approximation alone determines the compiled program.
 """
 
 import abc

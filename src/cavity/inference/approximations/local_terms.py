@@ -80,7 +80,7 @@ class AbstractLocalTerm(eqx.Module):
 
 
 class AbstractDifferentiatedTerm(AbstractLocalTerm):
-    """A term whose log power mean alone says what it is: its sites are by one backward pass.
+    """Local term defined by its log power mean; sites follow by automatic differentiation.
 
     To implement:
         `stationary(power)` and `log_mean(latents, rows, power)`.

@@ -59,7 +59,7 @@ class AveragedLayersFactor(AbstractFactor):
     Attributes:
         edges: the inducing variables of all layers.
         layers: the layers, those of hidden ones with beliefs that are given directly.
-        nodes: how many stand for these.
+        nodes: number of nodes that represent the beliefs of hidden layers.
     """
 
     edges: tuple[Edge, ...]

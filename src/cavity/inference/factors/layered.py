@@ -1,16 +1,16 @@
 r"""Layers with Gaussian noise between hidden values that have a variational posterior.
 
-A deep model is a regression of every layer on the one below. What a posterior of hidden values
-says is how these depend on each other and on inducing variables:
+A deep model is a regression of every layer on the one below. A posterior of hidden values defines
+how these depend on each other and on inducing variables:
 
 $$q(\mathbf h, \mathbf f) = \prod_l p(f_l \mid \mathbf u_l)\, q(\mathbf u_l)
 \prod_n q(\mathbf h_{l, n} \mid \cdot)$$
 
 The log site of a row is averaged over its hidden values and stays quadratic in the inducing
-variables. Where hidden values do not depend on these, their posterior is what the averaged
-sites make of the prior. Where they do, that posterior is best for its own layer only, because the
-next layer depends on it through the hidden values: it is then given directly, unless the belief
-of the layer alone is asked for.
+variables. Where hidden values do not depend on the inducing variables, the posterior of the latter
+is the prior times the averaged sites. Where they do, that product would be optimal for its own
+layer only, because the next layer depends on it through the hidden values: the posterior is then
+given directly, unless the belief of the layer alone is asked for.
 
 References:
     Chamberlin (2016), S10, S19 and S22, with the correction that hidden layers' inducing variables
@@ -96,7 +96,7 @@ class Conditional(NamedTuple):
     """The values of a layer, given the inducing variables of their functions.
 
     Attributes:
-        values: where these are zero.
+        values: the values at inducing variables of zero.
         var: variances given all that values depend on.
         loadings: slopes in the whitened inducing variables of each group of functions; none for
             values that do not depend on them.

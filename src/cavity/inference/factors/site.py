@@ -280,7 +280,7 @@ class SiteFactor(AbstractRowFactor):
     # ---- one chunk of rows
 
     def _carrying(self, rows: Rows) -> Rows:
-        """The rows with what several edges see alike."""
+        """The rows with cached projections that several edges share."""
         return with_projections([edge.view for edge in self.edges], rows)
 
     def _row_sites(self, sites: Stores) -> Stores:

@@ -70,7 +70,7 @@ class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
         """The site of every row; None where rows share one."""
 
     def at_rows(self, index: Int[Array, " n"]) -> "AbstractSlots[Store, RowSite, Source]":
-        """The slots of some rows, where they say something of every row."""
+        """The slots of some rows; the same slots where they hold nothing per row."""
         return self
 
     @abc.abstractmethod
@@ -188,8 +188,8 @@ class AbstractWithoutCavity(AbstractSlots[Store, RowSite, Belief]):
 class AbstractWholeBelief(AbstractWithoutCavity[Store, RowSite, Belief]):
     """Slots of one belief for the hidden values of all rows.
 
-    What it has in the place of a log-partition stands in the densities of the factor, not in
-    terms of single rows.
+    The belief's contribution to the energy is part of the factor's densities, so that rows add no
+    log-partitions.
 
     To implement:
         `empty(view, rows)`, `row_sites(store)` and `message(store)`.

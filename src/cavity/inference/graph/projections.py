@@ -1,4 +1,4 @@
-"""Projections that rows carry: what several views see alike, or what does not change in sweeps."""
+"""Cached projections of rows, which several views share and which do not change in sweeps."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ HELD = 2**25
 
 
 def with_projections(views: Sequence[AbstractView], rows: Rows) -> Rows:
-    """Rows that carry what these views see of them, computed once for views of one number."""
+    """Rows with cached projections of these views, computed once for views of one number."""
     found = dict(rows.projections)
     for view in _numbered(views):
         if view.number is not None and view.number not in found:
@@ -22,9 +22,9 @@ def with_projections(views: Sequence[AbstractView], rows: Rows) -> Rows:
 
 
 def holding_projections(views: Sequence[AbstractView], rows: Rows, chunk: int) -> Rows:
-    """All rows of a table with what views see of them at these parameters.
+    """All rows of a table with cached projections at these parameters.
 
-    Where that is too much to hold, rows stay as they are, and each chunk computes it anew.
+    If these are too large to hold, rows are returned unchanged, and each chunk computes its own.
 
     Args:
         views: the views.

@@ -5,7 +5,7 @@ $\Delta\mathbf X$, $\Delta\mathbf R$ of the last ones, the next iterate is
 $\mathbf x + \beta \mathbf r - (\Delta\mathbf X + \beta \Delta\mathbf R) \boldsymbol\gamma$ with
 the $\boldsymbol\gamma$ that makes $|\mathbf r - \Delta\mathbf R \boldsymbol\gamma|$ least, every
 coordinate in its own unit: in the sites' numbers as they are, rows with large precisions would
-hide all others. Where that is far away, less of the way is made.
+hide all others. Steps that are too long are shortened.
 
 References:
     Walker and Ni (2011), Anderson acceleration for fixed-point iterations, eq. 2.3.

@@ -1,4 +1,4 @@
-"""Bringing sites to their fixed point: sweeps first, and what converges where they fail."""
+"""Search for the fixed point of sites: sweeps first, and fallback solvers where they fail."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -144,7 +144,7 @@ def _climb(
 
 
 def _ladder(problem: Problem, solver: FixedPointSolver) -> Iterator[tuple[Rung, str]]:
-    """The rungs for a problem that the settings leave in, with their names."""
+    """The fallback solvers for a problem that the settings allow, in order, with their names."""
     if problem.variational:
         rungs = (("line search", line_search),)
     else:

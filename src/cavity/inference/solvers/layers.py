@@ -87,8 +87,8 @@ def _walked(
 ) -> _Walk | None:
     """Plain sweeps while energy or residual fall; None where the step is too long.
 
-    The residual alone does not tell: it is small wherever the way leads past a saddle, where a
-    unit that several could stand for goes to one of them, and grows again after.
+    The residual alone is no criterion: it is small near saddle points, where a hidden unit takes
+    one of several equivalent places, and grows again after them.
     """
     layers = solver.layers
     settings = dataclasses.replace(_plain(solver, step), tolerance=layers.nearby)

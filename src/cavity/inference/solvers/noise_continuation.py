@@ -133,7 +133,7 @@ class NoiseContinuation:
         return None, self.settings.max_corrections
 
     def tangent(self, point: Point, last: Tangent | None) -> tuple[Tangent, float]:
-        """The direction that goes on as the last one, and the cosine of the turn."""
+        """The tangent that continues the last one, and the cosine of the angle between the two."""
         slope, weight = point.curve.slope, self.settings.length**2
         size = np.sqrt(float(_inner_products(point.curve, slope)[1]) + weight)
         cosine = 1.0

@@ -243,5 +243,5 @@ def dtype_of(sites: Sites) -> jnp.dtype:
 
 
 def choose(first: Array, a: Sites, b: Sites) -> Sites:
-    """The first sites or the second, as one truth value says."""
+    """The sites `a` if `first` is true, the sites `b` otherwise."""
     return jax.tree.map(lambda x, y: jnp.where(first, x, y), a, b)

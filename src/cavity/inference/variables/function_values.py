@@ -95,9 +95,10 @@ def _variances(
 ) -> Float[Array, "G N"]:
     r"""The diagonal of $\mathbf K - \mathbf K \mathbf R^\top \mathbf R \mathbf K$.
 
-    Where sites say something it is $(1 - [\mathbf R^\top \mathbf R]_{nn} / \tau_n) / \tau_n$,
-    without a product of matrices, and to more digits where they say more than the prior. The rows
-    that know least, padding among them, are computed whole; all rows where there are more of them.
+    Where site precisions are not negligible it is $(1 - [\mathbf R^\top \mathbf R]_{nn} / \tau_n)
+    / \tau_n$, without a product of matrices, and to more digits where they exceed the prior's. The
+    rows with the least precise sites, padding among them, are computed by the full formula; all
+    rows are if there are too many of these.
     """
     prior = jnp.diagonal(K)
     known = tau * prior

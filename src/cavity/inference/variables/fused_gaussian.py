@@ -107,7 +107,7 @@ def _forward(
 
 
 def _cut(parts: PyTree, count: int) -> tuple[PyTree, PyTree]:
-    """The first so many chunks and the others; None for those that there are none of."""
+    """The first `count` chunks and the others; None in place of an empty part."""
     length = jax.tree.leaves(parts)[0].shape[0]
     if count >= length:
         return parts, None

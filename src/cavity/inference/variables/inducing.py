@@ -34,7 +34,8 @@ class InducingBelief(AbstractProjectedBelief):
     Attributes:
         mean: means.
         root: inverses of the lower Cholesky factors of B.
-        log_normaliser: what the energy takes from the belief.
+        log_normaliser: log-partition of the belief less that of the prior, with the scales of the
+            messages.
         as_forms: whether variances of many rows are quadratic forms, which take two thirds of
             the products that value and gradient of sums of squares do. Sums of squares are never
             negative, and accurate where variances are tiny.

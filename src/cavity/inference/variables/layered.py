@@ -65,7 +65,7 @@ class LayeredBelief(AbstractBelief):
 class LayeredValues(AbstractVariable):
     """Hidden values whose belief is given directly.
 
-    What their prior is, is up to the factor of the layers.
+    The factor of the layers defines their prior.
     """
 
     def belief(self, messages: LayeredBelief) -> LayeredBelief:

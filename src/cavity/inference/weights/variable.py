@@ -78,8 +78,8 @@ class Weights(AbstractProjectedVariable):
     r"""The weights of P linear functions.
 
     Attributes:
-        ridge: precisions of a Gaussian that counts as flat. It is so wide that it says nothing,
-            and keeps weights that no row sees from being improper.
+        ridge: precisions of the wide Gaussian that stands in for the flat prior. It hardly affects
+            the posterior, and keeps it proper for weights on which no row depends.
         outputs: P.
         loadings: the inputs of all rows of the data, where the belief is computed from them;
             None where it is computed from a p x p matrix.
@@ -155,7 +155,7 @@ class Weights(AbstractProjectedVariable):
         return dataclasses.replace(none, block_shift=sites.shift, block_precision=sites.precision)
 
     def _no_blocks(self, dtype: jnp.dtype) -> tuple[Array | None, Array | None]:
-        """Shift and precision of blocks that say nothing; None where there are no blocks."""
+        """Zero shift and precision of every block; None where there are no blocks."""
         if self.blocks is None:
             return None, None
         count, width = self.blocks.index.shape

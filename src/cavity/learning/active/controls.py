@@ -46,7 +46,7 @@ def suggest_controls(
     neighbours: int = 3,
     seed: int = 0,
 ) -> ControlSuggestion:
-    r"""Active learning of dynamics: the sequence of controls whose trajectory would tell most.
+    r"""Active learning of dynamics: the sequence of controls with the most informative trajectory.
 
     The model gives the next state from state and control, as in `cavity.GP(kernel,
     likelihoods.Gaussian(), inducing.Points(Z), means.Identity(D))` on rows $(\mathbf x_t, \mathbf

@@ -61,10 +61,10 @@ def _gains(
 def chosen_rows(
     pool: Pool, index: np.ndarray, places: np.ndarray, n: int
 ) -> tuple[list[int], np.ndarray]:
-    """Places of the chosen candidates in `index`, and what each adds.
+    """Positions of the chosen candidates in `index`, and the gain of each.
 
-    What a candidate adds falls as others are known. What it was when it was last looked at is
-    therefore a bound, and only candidates whose bound reaches the largest gain are looked at.
+    The gain of a candidate falls as others are chosen. Its last computed value is therefore an
+    upper bound, and only candidates whose bound reaches the largest gain are evaluated again.
 
     Args:
         pool: the candidates.
@@ -133,7 +133,7 @@ class _Known:
         return found[1][..., 0]
 
     def lower(self, best: int, fisher: np.ndarray) -> None:
-        """Takes off what a candidate's output tells: c J cᵀ, with c its covariances."""
+        """Subtracts the reduction of covariance by a candidate's output, c J cᵀ with its own c."""
         values, vectors = np.linalg.eigh(fisher)
         root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
         c = self._columns(np.array([best]), slice(None))[..., 0]

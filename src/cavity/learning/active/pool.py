@@ -18,7 +18,7 @@ ROWS = 512
 
 
 class Pool(NamedTuple):
-    """Candidates and what they are judged by."""
+    """Candidates, with the posterior and the criterion that they are chosen by."""
 
     posterior: Posterior
     X: np.ndarray

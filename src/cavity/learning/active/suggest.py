@@ -49,7 +49,7 @@ def suggest(
     reference: ArrayLike | None = None,
     rows: Mapping[str, ArrayLike] | None = None,
 ) -> Suggestions:
-    r"""Active learning: the candidate rows whose outputs would tell most, chosen greedily.
+    r"""Active learning: the most informative candidate rows, chosen greedily.
 
     After each choice the row enters by the site that it is expected to have, which lowers the
     joint covariance of the others: from $\mathbf C$ to $\mathbf C - \mathbf c J \mathbf c^\top$,

@@ -64,7 +64,7 @@ class BatchedData(AbstractTrainingData):
         counted: of the inputs, and of the latent function as the outputs tell it.
         filler: an observed value of each output, (P,), which stands for missing ones.
         shared: whether outputs are missing in whole rows only.
-        digests: what tells inputs, outputs and side data of all rows from others.
+        digests: hashes of the inputs, outputs and side data of all rows.
     """
 
     batches: Batches

@@ -1,4 +1,4 @@
-"""Lengths of cycles among the parameters of kernels, and what a column can say of them."""
+"""Lengths of cycles among the parameters of kernels, and those that a column can determine."""
 
 import dataclasses
 import functools

@@ -106,8 +106,8 @@ class Data(eqx.Module, AbstractTrainingData):
         chunk: rows worked on at a time.
         single: whether y was a vector.
         length: rows without padding; of blocks, all their rows.
-        past: what rows said that are gone; None for none.
-        seen: what was counted of all rows so far, in the place of these alone; None for these.
+        past: messages of earlier rows that are no longer in memory; None without any.
+        seen: counts and moments of all rows so far; None if these rows are all.
     """
 
     rows: Rows

@@ -115,7 +115,7 @@ class Examination:
 
     @property
     def learned(self) -> float | None:
-        """The share of what can be learned that the data have taken away, at the rows."""
+        """The share of the learnable prior variance that the data have removed, at the rows."""
         if self.parts is None:
             return None
         left = np.mean(self.parts.var) / np.mean(self.parts.prior_var)

@@ -190,7 +190,7 @@ def _check_kind(result: Inference) -> None:
 
 
 def _checked(model: AbstractModel) -> GP:
-    """The model where there is a bracket of its evidence.
+    """The model, after a check that a bracket of its evidence is defined.
 
     Raises:
         ValueError: where there is none, with the reason.
@@ -238,10 +238,11 @@ def _centred(gp: GP, x: Array, y: Array, presence: Array, noise: Array) -> Obser
 def _pseudo_data(
     gp: GP, data: Data, result: Inference, jitter: Scalar
 ) -> tuple[Observations, float]:
-    """Sites as Gaussian observations, and what their evidence lacks of that of the rows.
+    """Sites as Gaussian observations, and the log evidence of the rows less that of these.
 
-    A site of power a on what inducing variables explain has the variance of an observation and
-    a shares of the residual. What is left of the evidence is taken to be the same in the full GP.
+    At power a the variance of a site on the function that inducing variables explain is that of an
+    observation plus a times the residual. The difference of the evidences is taken to be the same
+    in the full GP.
     """
     leaves = jax.tree.leaves(result.found, is_leaf=lambda x: isinstance(x, ScalarSites))
     if len(leaves) != 1 or result.left_out is None:

@@ -60,7 +60,7 @@ class LowRank(eqx.Module):
     r"""Gaussian observations as inducing variables have them, with covariance B.
 
     Attributes:
-        belief: what the observations say of the inducing variables.
+        belief: the posterior of the inducing variables given the observations.
         volume: $-\tfrac12 \log |2 \pi \mathbf B|$, summed over outputs.
         quadratic: $\mathbf y^\top \mathbf B^{-1} \mathbf y$, summed over outputs.
         trace: the sum of the residuals d of the rows of an output, the largest one.

@@ -12,10 +12,11 @@ SAID = "the outputs do not vary, so that they determine no parameter: all stay w
 
 
 def undetermined(model: AbstractModel, data: AbstractTrainingData, maps: Any) -> tuple[str, ...]:
-    """Dotted names of parameters to be learned of which the data say nothing.
+    """Dotted names of the parameters to be learned that the data do not determine.
 
-    They are all of them where no output varies and a learned height explains all that there is:
-    every noise and every function would do that is small enough, and the evidence has no maximum.
+    They are all such parameters where no output varies and zero or a learned constant explains the
+    outputs: any small enough noise and function fits, and the evidence has no maximum. There are
+    none otherwise.
 
     Args:
         model: the model.

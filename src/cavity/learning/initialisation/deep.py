@@ -70,8 +70,8 @@ def chosen_start(
     """Initial hidden layers of a deep GP.
 
     Hidden layers as wide as their inputs, or wider, pass the inputs on to a sparse GP in the last
-    layer. Narrower ones would lose what matters there: they pass on what a sparse GP in the first
-    layer says. Where that is not possible, they pass on principal components: where they have
+    layer. Narrower ones would lose information there: they pass on the functions of a sparse GP in
+    the first layer. Where that is not possible, they pass on principal components: where they have
     fewer functions than the last layer, and where noise is not Gaussian, so that the uncertainty
     of functions in the first layer needs more points per row than steps of learning have.
 
@@ -91,7 +91,7 @@ def chosen_start(
 
 
 def hidden_start(X: np.ndarray, widths: Sequence[int], seed: int = 0) -> HiddenStart:
-    """Mean functions that keep what the inputs say.
+    """Mean functions that preserve the information of the inputs.
 
     A layer as wide as its inputs passes them on. A narrower one passes on their leading principal
     components, in units of their deviations; a wider one has random directions beside them.
@@ -240,7 +240,7 @@ def _steepest(
 def _passing_on(
     single: GP, values: np.ndarray, widths: Sequence[int], points: int, seed: int
 ) -> list[Placed]:
-    """Layers above the sparse GP, near mean functions that pass its functions on.
+    """Layers above the sparse GP, close to mean functions that copy its outputs.
 
     Args:
         single: the sparse GP.

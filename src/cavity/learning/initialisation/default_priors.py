@@ -1,9 +1,9 @@
 """Default priors of kernels and likelihoods: weak ones, in the units of the data.
 
-Few rows do not tell a noise from a function, or how fast it varies, and the largest evidence is
-then often where the noise is nothing or the function a constant. These priors know only that
-outputs have a spread and inputs a distance, and those of variances give way as a power of how far
-the data ask for something else.
+With few rows, noise and function are hardly distinguishable, and the evidence is often largest
+where the noise vanishes or the function is constant. These priors use only the spread of outputs
+and the distances between inputs; those of variances have power-law tails, so that data can
+overrule them.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Starting values of state-space models: states that tell the future from the past."""
+"""Starting values of state-space models: states that predict the future from the past."""
 
 from typing import NamedTuple, cast
 
@@ -77,8 +77,8 @@ def subspace_states(Y: np.ndarray, X: np.ndarray, series: np.ndarray, dims: int)
     """States of every row (T, D): leading components of the future as the past predicts it.
 
     The future is the outputs of some rows from the row on. It is regressed on the outputs and
-    controls up to the row and on the controls that come; what the former say of it spans the
-    states, as in subspace identification.
+    controls up to the row and on the controls that come; the part that the former predict spans
+    the states, as in subspace identification.
 
     Args:
         Y: outputs (T, P), none missing.

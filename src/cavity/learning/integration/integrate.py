@@ -231,10 +231,10 @@ def _integrated(target: Target, how: str) -> Integration:
 def settled_masses(
     log_mass: np.ndarray, reports: list[ConvergenceReport]
 ) -> tuple[np.ndarray, bool, str]:
-    """Masses of the points at which sites settled, whether these are nearly all, and in words.
+    """Log masses of the points whose sites converged, whether these are nearly all, and a message.
 
-    An evidence at sites that did not settle is none, nor is the posterior, so that points where
-    they did count however little they have beside the others. Where no sites settled, all count.
+    Evidence and posterior are meaningless at sites that did not converge, so that only points with
+    converged sites count, however small their mass. If there are none, all points count.
     """
     settled = np.array([report.converged for report in reports])
     log_mass = np.nan_to_num(log_mass, nan=-np.inf, neginf=-np.inf)

@@ -120,7 +120,7 @@ def coverage(y: ArrayLike, mean: ArrayLike, std: ArrayLike, level: float) -> flo
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scores:
-    """Row by row, what a distribution that is not normal makes of its target.
+    """Scores of each row under a predictive distribution that is not normal.
 
     Attributes:
         crps: continuous ranked probability scores, (N,).

@@ -152,7 +152,7 @@ class Objective:
     def sites(self) -> Sites:
         """The sites of the last evaluation; of precision zero before there is one.
 
-        Of weights of several layers those of the last evaluation that came lower.
+        With weights of several layers, the sites of the last evaluation that improved on the best.
         """
         last = self.warm.last
         return self.empty if last is None else last

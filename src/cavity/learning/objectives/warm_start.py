@@ -72,7 +72,7 @@ class WarmStart:
         return [{"x": point, "sites": leaves(sites)} for point, sites in self.points]
 
     def restore(self, state: list[State], like: Sites) -> None:
-        """Takes back what was saved.
+        """Restores the points and sites that were saved.
 
         Args:
             state: what was saved.

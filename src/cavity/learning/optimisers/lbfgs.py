@@ -36,7 +36,7 @@ WALL = 0.1
 
 
 class GracefulStop(KeyboardInterrupt):
-    """Asks a search to end with the best so far; what is not a search is done all the same."""
+    """Interrupt that ends a search with its best point so far; other work runs to completion."""
 
 
 def completing(work: Callable[[], T]) -> T:
@@ -133,7 +133,7 @@ class _Search:
     began: float = dataclasses.field(default_factory=time.perf_counter)
 
     def evaluate(self, point: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value and gradient; where they are not finite, a wall to step back from."""
+        """Value and gradient; a large value where not finite, so that searches step back."""
         self.evaluations += 1
         value, gradient = self.fn(point)
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
@@ -299,14 +299,14 @@ def _scales(path: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 
 def _within(x: np.ndarray, slope: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """The slope, without what bounds keep from being followed."""
+    """The projected gradient: zero where a step downhill would leave the bounds."""
     return np.where(np.where(slope > 0.0, x > bounds[:, 0], x < bounds[:, 1]), slope, 0.0)
 
 
 def _rounds(
     search: _Search, x: np.ndarray, bounds: np.ndarray, *, rescale: bool
 ) -> tuple[_Round, Any]:
-    """Searches from x until it ends; the last round, and what L-BFGS-B says of that."""
+    """Searches from x until it ends; returns the last round, and the status of L-BFGS-B."""
     value, gradient = search.evaluate(x)
     origin, scale = np.zeros(x.size), np.ones(x.size)
     until = RESCALED if rescale else search.max_iterations

@@ -1,4 +1,4 @@
-"""As many inducing points as are enough: grown until more of them bring nothing."""
+"""Growth of the number of inducing points until a further increase brings no gain."""
 
 import functools
 import math
@@ -50,14 +50,14 @@ LAYOUT: dict[str, Any] = {
 
 
 class Step(NamedTuple):
-    """The gain of the last step in the number of points.
+    """The last increase in the number of inducing points, and its gain.
 
     Attributes:
         before: the model with fewer points.
-        points: how many it had.
-        now: how many there are.
-        gain: what twice as many points add to the mean log density of an output given all
-            others, nats.
+        points: its number of points.
+        now: the number of points after the increase.
+        gain: the increase of the mean log density of an output given all others, in nats per
+            doubling of points.
     """
 
     before: GP
@@ -81,10 +81,10 @@ class Judgement(NamedTuple):
     """A verdict on the number of inducing points.
 
     Attributes:
-        enough: whether they are.
+        enough: whether there are enough points.
         noise: whether nothing beyond noise was found.
-        share: what is not known of the evidence, or the gain of the last step, as a share of what
-            the model explains over noise alone.
+        share: the width of the bracket of the evidence, or the gain of the last step, as a share
+            of the evidence gained over noise alone.
         bracket: of the exact evidence of the rows that judged; None where there is none.
         text: a sentence.
         observed: the outputs that judged, (P,).
@@ -196,7 +196,7 @@ def grow(
     than 5 % of what the model explains over noise alone; with noise that is not Gaussian, where
     the last step gained less than that at power 0.
 
-    The evidence alone does not say it. It hardly rises along a ridge on which the noise falls and
+    The evidence alone is no criterion. It hardly rises along a ridge on which the noise falls and
     predictions improve, and a bracket judges inference at parameters that fewer points found.
 
     Args:
@@ -256,7 +256,8 @@ class Enough(NamedTuple):
     Attributes:
         result: the fit.
         judgement: of the points before they were learned; None for a full GP.
-        trials: of a chosen power, what each came to; None where none was chosen.
+        trials: evidence and held-out density at each power that was compared; None if the power
+            was given.
     """
 
     result: FitResult
@@ -338,10 +339,10 @@ def with_points(model: Any, Z: np.ndarray) -> Any:
 
 
 def at_points_of(grown: Any, starts: Sequence[GP], X: np.ndarray, seed: int) -> list[GP]:
-    """Starts with as many points as a model has whose points have grown.
+    """Starting models with as many inducing points as a grown model.
 
-    With few points learning may take for noise what more of them would explain, and the path of
-    growth stays there, so that the usual starts are tried beside its end.
+    With few points, learning may attribute to noise what more points would explain, and growth
+    keeps to that optimum, so that the usual starts are tried beside its result.
     """
     found = []
     for start in starts:
@@ -352,7 +353,7 @@ def at_points_of(grown: Any, starts: Sequence[GP], X: np.ndarray, seed: int) -> 
 
 
 def verdict(run: Run, result: FitResult, before: Judgement | None) -> Judgement:
-    """The last word on the points of a fit, and what more would buy where they are not enough.
+    """The final verdict on the inducing points of a fit, with the gain of more if too few.
 
     Args:
         run: of the fit.

@@ -123,7 +123,7 @@ def image_plan(
 def likeliest(
     starts: Iterable[Parts], X: np.ndarray, labels: np.ndarray, search: ImageSearch
 ) -> tuple[int, list[float]]:
-    """Which of several kernels tells the labels of some images best, and the evidence of each.
+    """The index of the kernel that explains the labels of some images best, and each evidence.
 
     Kernels are compared by regression on the labels after a few iterations of learning; the
     evidence of one that cannot be computed is -inf. An interrupt leaves out those that follow.

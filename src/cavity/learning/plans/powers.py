@@ -83,14 +83,14 @@ def fit_powers(
     checkpoint: Store | None = None,
     **options: Any,
 ) -> Chosen:
-    """`fit_best` at the power whose posterior gives outputs that it has not seen most density.
+    """`fit_best` at the power with the largest density of outputs that were left out.
 
     The powers 1, 0.5 and 0 are tried, the last two also from where the one before ended. The
-    densities are those of each output given all others, from cavities. These know nothing of what
-    was learned from the same rows, so where inducing inputs are learned, from 5,000 rows on, and
-    where rows share sites, some rows are held out, and the model at the chosen power goes on to
-    learn from all. Another power than 0.5 has to be better by more than two standard errors of
-    the mean difference. The evidence is no measure: it grows with the power.
+    densities are those of each output given all others, from cavities. These do not account for
+    parameters learned from the same rows, so where inducing inputs are learned, from 5,000 rows
+    on, and where rows share sites, some rows are held out, and the model at the chosen power goes
+    on to learn from all. Another power than 0.5 has to be better by more than two standard errors
+    of the mean difference. The evidence is no measure: it grows with the power.
 
     Args:
         starts: models with different starting values, the likeliest first.
@@ -230,8 +230,8 @@ class _Judge:
 def _cavities_decide(start: AbstractModel, options: dict[str, Any], rows: int) -> bool:
     """True where leave-one-out densities decide.
 
-    They know nothing of what was learned from the same rows: a few parameters do not matter, but
-    learned inducing inputs do, which at power 1 explain single rows.
+    They do not account for parameters learned from the same rows. A few parameters make no
+    difference, but learned inducing inputs do, because at power 1 they explain single rows.
     """
     if rows >= MANY or options.get("blocks") is not None:
         return False

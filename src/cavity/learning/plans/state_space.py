@@ -49,11 +49,11 @@ def fit_state_space(
 ) -> FitResult:
     """Learns a Gaussian-process state-space model of standardised outputs.
 
-    States start from what the past tells of the future or, where there are as many as outputs or
-    more, are lagged outputs, and functions start about those of a linear state-space model. Its
-    transitions are the prior mean, and are held: if they were learned, they might grow without
-    limit where there are no data, and forecasts with them. Runs of a few iterations from these
-    states and several variances of the functions are compared, and the best goes on; with
+    States start as the components of the past that predict the future or, where there are as many
+    as outputs or more, as lagged outputs; functions start close to those of a linear state-space
+    model. Its transitions are the prior mean, and are held: if they were learned, they might grow
+    without limit where there are no data, and forecasts with them. Runs of a few iterations from
+    these states and several variances of the functions are compared, and the best goes on; with
     `TiedPowerEP()` the first of them is learned from.
 
     Args:

@@ -40,12 +40,12 @@ def fit_best(
 ) -> FitResult:
     """`fit` from the best of several models of one structure.
 
-    Each is learned for a few iterations, and the one that came furthest to its end. The evidence
-    of sparse models has poor optima where all is called noise, and no single start avoids them.
-    Sparse models with Gaussian noise are tried at one more start, where a short fit of the first
-    at power 1 ends: there the inducing points need not explain everything at once. Where that
-    one leads, it and the best of the others are both learned to their ends, and the better is
-    kept.
+    Each is learned for a few iterations, and the one with the lowest objective to its end. The
+    evidence of sparse models has poor optima that explain all data as noise, and no single start
+    avoids them. Sparse models with Gaussian noise are tried at one more start, where a short fit
+    of the first at power 1 ends: there the inducing points need not explain everything at once.
+    Where that one leads, it and the best of the others are both learned to their ends, and the
+    better is kept.
 
     Args:
         starts: models with different starting values, the likeliest first.

@@ -110,7 +110,7 @@ class Resumable(Protocol):
         ...
 
     def restore(self, state: State) -> None:
-        """Puts back what was left behind."""
+        """Restores the state that was saved."""
         ...
 
 
@@ -153,7 +153,7 @@ class Search:
         return Minimum(**found | {"objective": float(found["objective"]), "history": history})
 
     def end(self, minimum: Minimum, objective: Resumable) -> None:
-        """Keeps how the search ended, and no longer the way there; nothing if interrupted."""
+        """Saves the result of the search and deletes its journal; does nothing if interrupted."""
         if self.store is None or minimum.interrupted:
             return
         found = vars(minimum) | {"history": np.asarray(minimum.history, np.float64)}

@@ -46,10 +46,10 @@ class Inference:
         message: why it ended, in a sentence.
         jitter: share of the mean prior variance that was added to the covariance that had to be
             factorised; 0.0 for a full GP that needed none.
-        sites: how the sites came about.
+        sites: how the sites were found, and whether they converged.
         found: the sites themselves; None where every factor is exact; of tied factors the beliefs.
-        left_out: what `leave_one_out` and `site_precisions` need, the data among it; None where
-            they have no answer.
+        left_out: data and problem for `leave_one_out` and `site_precisions`; None where these are
+            not defined.
         chains: the draws of `MCMC`, None for other methods.
         streamed: whether the rows came in batches.
         n_rows: rows that it was inferred from.
@@ -97,11 +97,11 @@ class Inference:
         return self._rows().densities
 
     def site_precisions(self) -> np.ndarray:
-        r"""The precision of every row's site: how much say the row has about its function.
+        r"""The precision of every row's site, which measures its influence on the function.
 
         A site is the Gaussian factor $\exp(\nu f - \tfrac12 \tau f^2)$ that stands for the row in
         the posterior, in inverse squared units of y where y is the function plus noise. With
-        $\tau$ near zero the row has next to no say; a negative one widens the posterior, as
+        $\tau$ near zero the row has almost no influence; a negative one widens the posterior, as
         outliers do under noise with heavy tails. With Gaussian noise it is one over the noise
         variance and the row's share of what inducing variables leave unexplained. Of a tied site
         it is what matches the row at the posterior.
@@ -141,7 +141,7 @@ class Inference:
         return self.left_out
 
     def saying(self: R, *sentences: str | None) -> R:
-        """This result with more said after its message; None says nothing."""
+        """This result with sentences appended to its message; None is skipped."""
         said = "; ".join([self.message, *filter(None, sentences)])
         return dataclasses.replace(self, message=said)
 

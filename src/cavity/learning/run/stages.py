@@ -74,7 +74,7 @@ class Run:
     """Fits to one table that follow one another.
 
     Attributes:
-        fitted: what makes a stage: given its path, model, inputs, outputs and options.
+        fitted: function that fits one stage, from its path, model, inputs, outputs and options.
         X: inputs, (N, D); batches, or None where the model has none.
         y: outputs, (N,) or (N, P); None with batches.
         options: of every stage, unless it has its own.

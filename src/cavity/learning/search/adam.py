@@ -58,7 +58,7 @@ class Stochastic(Protocol):
         ...
 
     def restore(self, state: State) -> None:
-        """Puts back what steps left behind."""
+        """Restores the state that was saved between steps."""
         ...
 
 

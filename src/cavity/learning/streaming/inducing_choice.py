@@ -61,7 +61,7 @@ def _(
 def _within(
     limit: int, Z: np.ndarray, new: np.ndarray, posterior: AbstractPosterior
 ) -> np.ndarray:
-    """Points and new ones, as many as there may be: those go that say least."""
+    """Old and new points up to a limit; old ones that are cheapest to remove are dropped."""
     most = max(1, int(SWAPPED * len(Z)))
     new = new[: limit - len(Z) + most]
     excess = len(Z) + len(new) - limit

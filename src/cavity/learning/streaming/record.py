@@ -47,10 +47,10 @@ def outputs_of(tallies: Tallies | None) -> float | None:
 def moved_along(
     model: AbstractGP, maps: Any, before: Tallies | None, now: Tallies | None
 ) -> AbstractGP | None:
-    """The model with its positive parameters as much larger as the scales of the data are.
+    """The model with positive parameters rescaled as the scales of the data have changed.
 
-    None where these are about what they were: it is to start from where rows from before said
-    little of the scales that later ones have.
+    None where these have hardly changed. It is a start for data whose earlier rows were not
+    representative of the scales of later ones.
     """
     if before is None or now is None:
         return None

@@ -38,7 +38,7 @@ class UpdateResult(FitResult):
         lost: nats of the evidence of the past that its view through the inducing variables at
             hand costs, never negative.
         before: scores of the new rows before they were learned from.
-        past: what rows said that are gone; None where none are.
+        past: messages of earlier rows that are no longer in memory; None without any.
         live: the rows that are in memory, with sites of their own.
     """
 
@@ -92,11 +92,11 @@ def maps_of(result: Inference, model: AbstractGP) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class KeptResult(Inference):
-    """A result of which the posterior and the evidence were kept.
+    """A result restored from its posterior and its evidence.
 
     Attributes:
-        priors: gives those of the parameters of a model from what was counted of all rows; None
-            for flat ones.
+        priors: function from a model, and counts and moments of all rows, to priors of its
+            parameters; None for flat ones.
     """
 
     priors: PriorsOf | None = dataclasses.field(default=None, kw_only=True)
@@ -146,7 +146,7 @@ def kept_result(
 
 
 def memory_of(result: UpdateResult) -> dict[str, Any] | None:
-    """The rows in memory and what was said without them, as JSON values; None without rows."""
+    """The rows in memory and the messages of all others, as JSON values; None without rows."""
     if not len(result.live):
         return None
     told = () if result.past is None else result.past.messages

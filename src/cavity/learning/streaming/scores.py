@@ -105,7 +105,7 @@ def _densities(predicted: AbstractPredictive, y: Array) -> tuple[Array, Array]:
 
 @functools.singledispatch
 def _likely_outputs(predicted: AbstractPredictive) -> Array:
-    """Outputs that stand for what each row's may be, in equal shares, (16, ...)."""
+    """Quantiles of the predictive distribution of each row, of equal probability, (16, ...)."""
     return predicted.quantile(jnp.asarray(LEVELS, predicted.mean.dtype))
 
 

@@ -69,7 +69,7 @@ class UpdateSettings:
 
 
 def check_remembers(posterior: Any) -> None:
-    """Raises TypeError for a posterior that does not hold all that its rows said."""
+    """Raises TypeError for a posterior that cannot be updated without its earlier rows."""
     if not isinstance(posterior, Posterior):
         raise TypeError(
             f"update() is for results of a sparse cavity.GP, given {type(posterior).__name__}: "

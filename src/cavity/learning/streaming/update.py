@@ -79,9 +79,9 @@ def update(
 ) -> UpdateResult:
     r"""Goes on learning from new rows, without those from before.
 
-    What earlier rows said is kept as Gaussian messages to the inducing variables, with their
-    scale. The model sees them as one more row, so that parameters and inducing variables may move:
-    `docs/theory/streaming.md`. The size of the result does not grow with the rows.
+    The information of earlier rows is kept as Gaussian messages to the inducing variables, with
+    their scale. The model sees them as one more row, so that parameters and inducing variables may
+    move: `docs/theory/streaming.md`. The size of the result does not grow with the rows.
 
     Args:
         result: what `infer`, `fit` or `update` gave for a sparse `GP`.

@@ -51,15 +51,17 @@ class Family(NamedTuple):
 
     Attributes:
         dependence: what hidden values depend on.
-        slopes: whether numbers are stored for that: for the "layer" below, or for the "functions".
-        direct: whether inducing variables of hidden layers have beliefs that are given directly.
-        stored: whether hidden values have numbers of their own at all.
-        stacked: whether the inducing variables of all layers have one joint belief, given
-            directly.
+        slopes: stored slopes of this dependence: in the "layer" below, or in the "functions"; None
+            for none.
+        direct: whether beliefs about inducing variables of hidden layers are parameters of their
+            own.
+        stored: whether the posterior of hidden values has parameters of its own.
+        stacked: whether the inducing variables of all layers have one joint belief, with
+            parameters of its own.
         jointly: whether the values of a row in a layer have slopes in the inducing variables of
             all its functions, and covariances given these.
-        nodes: that stand for the inducing variables of hidden layers, at each of which those of
-            the last have their optimum; None for one belief of these.
+        nodes: number of quadrature nodes for the inducing variables of hidden layers; the last
+            layer has an optimal belief at each node. None for a single belief of the last layer.
     """
 
     dependence: AbstractDependence

@@ -8,7 +8,7 @@ from cavity.numerics.types import Array, Float
 
 
 class PriorInputs(eqx.Module):
-    """Independent standard normal inputs of every row, which known inputs say nothing of.
+    """Independent standard normal inputs of every row, independent of its known inputs.
 
     Attributes:
         width: their number.

@@ -17,7 +17,7 @@ BlockColumns = tuple[tuple[int, ...], ...]
 
 
 def check_prior(prior: Any, power: float, model: str) -> None:
-    """Raises for what is no prior, and for a power that it does not have."""
+    """Raises unless the prior is one of `cavity.weights` and has sites of this power."""
     if not isinstance(prior, AbstractWeightPrior):
         raise TypeError(
             f"prior of a {model} must be an object of cavity.weights, such as Laplace(); "

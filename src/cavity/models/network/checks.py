@@ -27,7 +27,7 @@ def checked_widths(hidden: Any) -> tuple[int, ...]:
 
 
 def check_parts(likelihood: Any, bias: Any, intercept: Any) -> None:
-    """Raises for what is no likelihood of one function, and for variances of priors below zero."""
+    """Raises unless the likelihood has one latent function and prior variances are positive."""
     if not isinstance(likelihood, AbstractLikelihood):
         raise TypeError(
             "likelihood of a Network must be an object of cavity.likelihoods, such as Gaussian(); "

@@ -31,7 +31,7 @@ class FunctionSitesView(AbstractSiteView[InducingBelief, WhitenedInducing]):
     Attributes:
         outputs: the number of functions.
         size: inducing variables of each.
-        start: what all sites together say where a search starts; None for nothing.
+        start: sum of the messages of all sites at the start of a search; None for zero.
     """
 
     outputs: int = eqx.field(static=True)

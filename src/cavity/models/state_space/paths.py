@@ -107,7 +107,7 @@ class Particles(NamedTuple):
 def _particles(
     functions: LayerProcess, start: StateBelief, shape: tuple[int, int], draws: str, key: Any
 ) -> tuple[Particles, PRNGKeyArray]:
-    """Particles at the start of some paths of some steps, and a key for their steps."""
+    """Initial particles of `shape`, (paths, steps), and a key for their steps."""
     (count, steps), (series, size) = shape, start.mean.shape
     first, functions_key, steps_key = jax.random.split(key, 3)
     z = jax.random.normal(first, (count, series, size), start.mean.dtype)

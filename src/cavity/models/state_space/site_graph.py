@@ -68,7 +68,8 @@ class StartingPoint(NamedTuple):
 
     Attributes:
         states: the states.
-        functions: what rows say of the inducing variables of the transition, then of the emission.
+        functions: messages of the rows to the inducing variables of the transition, then of the
+            emission.
     """
 
     states: Start
