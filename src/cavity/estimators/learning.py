@@ -16,7 +16,7 @@ from cavity.learning.data.batches import Batches
 from cavity.learning.initialisation.inducing_points import cluster_blocks
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.plans.growth import Judgement, verdict, with_enough_points
-from cavity.learning.plans.powers import DEFAULT, PowerTrial, best_power
+from cavity.learning.plans.powers import DEFAULT, Chosen, PowerTrial, best_power
 from cavity.learning.plans.trials import best_of
 from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
@@ -131,10 +131,8 @@ def learn_gp(problem: Problem) -> Learned:
         return _learn_growing(problem, run, starts, observed, budget)
     if is_auto(asked):
         run = fits(*data, options, problem.checkpoint)
-        result, powers = run.carry_out(
-            lambda run: best_power(run, starts, budget=budget, seed=seed)
-        )
-        return Learned(result, observed, rows, _chosen(powers), powers)
+        chosen = run.carry_out(lambda run: best_power(run, starts, budget=budget, seed=seed))
+        return Learned(chosen.result, observed, rows, chosen.power, chosen.trials)
     run = fits(*data, options | {"power": asked}, problem.checkpoint)
     result = run.carry_out(lambda run: best_of(run, starts, budget=budget))
     return Learned(result, observed, rows, asked)
@@ -148,15 +146,13 @@ def _learn_growing(
     maps, auto = run.options["bijections"], is_auto(problem.settings.power)
     how: dict[str, Any] = {"bijections": maps, "most": most, "choose_power": auto}
     found = run.carry_out(lambda run: with_enough_points(run, starts, budget=budget, **how))
-    power = run.options["power"] if found.trials is None else _chosen(found.trials)
+    power = run.options["power"]
+    if found.trials is not None:
+        power = Chosen(found.result, found.trials).power
     judged = found.judgement
     if judged is None or not found.result.interrupted:
         judged = verdict(run.with_options(power=power), found.result, judged)
     return Learned(found.result, observed, len(problem.X), power, found.trials, judged)
-
-
-def _chosen(powers: tuple[PowerTrial, ...]) -> float:
-    return next(trial.power for trial in powers if trial.chosen)
 
 
 def divided(batches: Batches, divisor: np.ndarray | np.floating) -> Batches:
