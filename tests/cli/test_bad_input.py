@@ -293,10 +293,10 @@ def test_mistakes_on_the_command_line(here, line):
 
 
 def test_a_numerical_failure(here, tables, monkeypatch):
-    def fit_model(*_):
+    def learned(*_):
         raise NumericalError("the covariance is not positive definite")
 
-    monkeypatch.setattr(cli_fit, "fit_model", fit_model)
+    monkeypatch.setattr(cli_fit, "learned", learned)
     assert "positive definite" in error(fit(tables / "train.csv"), "numerical")
 
 

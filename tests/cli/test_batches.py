@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from cavity.cli import fit as cli_fit
+from cavity.cli import gp as cli_gp
 from cavity.learning.methods.methods import TiedPowerEP
 from cavity.tables import batched as long_tables
 from cavity.tables import row_cache as spool
@@ -108,8 +109,8 @@ def test_metrics_are_those_of_the_whole_table(folder):
 
 @pytest.mark.slow
 def test_classes_by_minibatches(here, monkeypatch):
-    monkeypatch.setattr(cli_fit, "MINIBATCH", 30)
-    monkeypatch.setattr(cli_fit, "TiedPowerEP", partial(TiedPowerEP, max_sweeps=150))
+    monkeypatch.setattr(cli_gp, "MINIBATCH", 30)
+    monkeypatch.setattr(cli_gp, "TiedPowerEP", partial(TiedPowerEP, max_sweeps=150))
     table = people(N).with_columns(kind=pl.when(pl.col("weight") > 75).then(pl.lit("heavy")))
     table = table.with_columns(pl.col("kind").fill_null("light")).drop("weight")
     table.write_csv("t.csv")

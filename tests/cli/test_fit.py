@@ -9,6 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from cavity.cli import fit as cli_fit
+from cavity.cli import gp as cli_gp
 from cavity.cli import session
 from cavity.cli import use as cli_use
 from cavity.estimators.regressor import GPRegressor
@@ -70,7 +71,7 @@ def test_a_power_chosen_from_the_table(here, tables):
 
 @pytest.mark.slow
 def test_as_many_inducing_points_as_are_enough(here, tables, monkeypatch):
-    monkeypatch.setattr(cli_fit, "FULL_ROWS", 20)
+    monkeypatch.setattr(cli_gp, "FULL_ROWS", 20)
     monkeypatch.setattr("cavity.estimators.settings.FULL_ROWS", 20)
     monkeypatch.setattr("cavity.estimators.settings.FIRST", 5)
     options = ("--ignore", "spare", "--ignore", "noise", "--inducing", "enough")
@@ -261,10 +262,10 @@ def test_interrupted_fit_writes_its_best_model(here, tables, monkeypatch, number
 def test_a_second_termination_ends_at_once(here, tables, monkeypatch):
     """And without a model, also where it comes before there is one."""
 
-    def fit_model(*_):
+    def learned(*_):
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(cli_fit, "fit_model", fit_model)
+    monkeypatch.setattr(cli_fit, "learned", learned)
     done = fit(tables / "train.csv", "--json")
     assert (done.code, done.out) == (130, "")
     assert "interrupted" in done.err
@@ -290,10 +291,10 @@ def test_a_termination_leaves_no_half_a_file(here, model, tables, monkeypatch):
 
 
 def test_interrupted_before_there_is_a_model(here, tables, monkeypatch):
-    def fit_model(*_):
+    def learned(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_fit, "fit_model", fit_model)
+    monkeypatch.setattr(cli_fit, "learned", learned)
     done = fit(tables / "train.csv", "--json")
     assert (done.code, done.out) == (130, "")
     assert "interrupted" in done.err

@@ -275,9 +275,9 @@ def test_what_does_not_go_together_is_said(folder, here):
             *("forecast", model, "--steps", 13, "--out", out),
             *("--controls", path / "u.csv"),
         ): "ends before the forecast does: 12 rows for 13 steps",
-        ("predict", model, path / "t.csv", "--out", out): "goes on from its last row",
+        ("predict", model, path / "t.csv", "--out", out): "holds a time series, and",
         ("report", model, path / "u.csv", "--out", "r.html", "--colour", "push"): "no use for it",
-        ("embed", model, path / "t.csv", "--out", out): "forecast of y",
+        ("embed", model, path / "t.csv", "--out", out): "use 'cavity forecast'",
         ("fit", path / "t.csv", "--target", "y", "--out", "n.cavity", "--state", 2): "state-space",
     }
     series = ("fit", path / "t.csv", "--out", "n.cavity", "--model", "state-space")

@@ -1,26 +1,39 @@
 """The table of families: what it names exists, and its advice can be followed."""
 
+import dataclasses
+import inspect
+import json
 import re
 import subprocess
 import sys
 
+import numpy as np
+import polars as pl
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
-from cavity.cli.app import app
-from cavity.cli.asked_family import asked_family, option_of
-from cavity.cli.request import Request
+import cavity
+from cavity.cli.app import app, fit_with
+from cavity.cli.asked import ask
+from cavity.cli.fitting import AbstractFitting, loaded
+from cavity.cli.request import Request, option_of
 from cavity.estimators import asked_priors
 from cavity.estimators.images import AUTO
-from cavity.estimators.registry import REGRESSION, likelihood_names, named_likelihood
-from cavity.families import gp, images, weights
-from cavity.families.base import Family, Rule
+from cavity.estimators.registry import METHODS, REGRESSION, likelihood_names, named_likelihood
+from cavity.families import forecaster, gp, images, options, weights
+from cavity.families.base import Family, Option, Rule, Setting
 from cavity.families.table import FAMILIES
+from cavity.families.values import Whole
 from cavity.learning.initialisation.images import SUMS
+from cavity.learning.initialisation.inducing_kinds import KINDS
 from cavity.learning.initialisation.linear import PRIORS
+from cavity.models.state_space.forecast import PROPAGATIONS
+from cavity.numerics.linalg import MOST_JITTER
+from tests.meta.source import modules
 
 ADVICE = [
-    (family.several, message)
+    (family, message)
     for family in FAMILIES
     for message in (
         family.needs_target,
@@ -28,6 +41,8 @@ ADVICE = [
         *(rule.message for rule in family.rules),
     )
 ]
+TASKS = [(family, task) for family in FAMILIES for task in family.estimators]
+GENERAL = {option_of(f.name) for f in dataclasses.fields(Request)} - {"--options", "--table"}
 
 
 def fit_options():
@@ -36,27 +51,70 @@ def fit_options():
     return {option for each in command.params for option in each.opts}
 
 
-def test_settings_and_options_of_families_exist():
-    options = fit_options()
+@pytest.mark.parametrize(("family", "task"), TASKS, ids=lambda one: getattr(one, "several", one))
+def test_settings_are_the_parameters_of_the_estimators(family, task):
+    """Names and defaults; and each stands in the docstring of its class."""
+    estimator = loaded(family.estimators[task])
+    parameters = inspect.signature(estimator).parameters.values()
+    settings = family.settings_of(task)
+    assert {each.name: each.default for each in settings} == {
+        p.name: p.default for p in parameters
+    }
+    assert len({each.name for each in settings}) == len(settings)
+    documented = inspect.getdoc(estimator)
+    assert documented is not None
+    # classifiers refer to the settings of regressors
+    if task == REGRESSION:
+        assert [s.name for s in settings if f"    {s.name}: " not in documented] == []
+
+
+def test_every_estimator_is_of_a_family():
+    named = {path.partition(":")[2] for family in FAMILIES for path in family.estimators.values()}
+    root = [getattr(cavity, name) for name in dir(cavity)]
+    assert named == {one.__name__ for one in root if hasattr(one, "get_params")}
+
+
+def test_defaults_are_values_that_settings_take():
+    for family, task in TASKS:
+        for each in family.settings_of(task):
+            each.values.check(each.name, each.default)
+
+
+def test_what_families_name_exists():
     for family in FAMILIES:
-        for setting in (*family.unused, *family.values, *family.options):
-            assert hasattr(Request, setting), (family.called, setting)
-            assert option_of(setting) in options
-        assert set(family.options.values()) == {option_of(each) for each in family.options}
-        assert {rule.option for rule in family.rules} <= options
+        assert issubclass(loaded(family.fitting), AbstractFitting)
+        assert set(family.unused) <= fit_options()
+        assert not set(family.unused) & set(family.options), family.several
+        assert {rule.option for rule in family.rules} <= {*family.options, *GENERAL}
 
 
-@pytest.mark.parametrize(("several", "message"), ADVICE)
-def test_advice_names_options_that_exist(several, message):
-    assert set(re.findall(r"--[a-z][a-z-]*", message)) <= fit_options()
-    fields = set(re.findall(r"\{(\w+)\}", message))
-    assert all(hasattr(Request, field) for field in fields), several
+def test_an_option_is_of_one_kind_in_all_families():
+    kinds = {}
+    for family in FAMILIES:
+        assert not set(family.options) & GENERAL
+        for name, setting in family.options.items():
+            assert setting.option is not None
+            assert kinds.setdefault(name, setting.option.kind) == setting.option.kind, name
+    assert set(kinds) | GENERAL | {"--json", "--help", "table"} == fit_options() | {"--help"}
+
+
+@pytest.mark.parametrize(("family", "message"), ADVICE)
+def test_advice_names_options_that_exist(family, message):
+    """Where it is shown: those of the family, or of a request."""
+    named = set(re.findall(r"--[a-z][a-z-]*", message))
+    assert named <= {*family.options, *GENERAL}
+    known = {each.name for each in family.options.values()} | {"model", "task"}
+    assert set(re.findall(r"\{(\w+)", message)) <= known
 
 
 def test_names_are_those_that_the_library_knows():
     assert weights.PRIORS == PRIORS
     assert (*SUMS, AUTO) == images.PARTS
-    assert gp.GP.values["priors"] == asked_priors.PRIORS
+    assert asked_priors.PRIORS == gp.PRIORS
+    assert tuple(METHODS) == gp.METHODS
+    assert gp.KINDS == KINDS
+    assert tuple(PROPAGATIONS) == forecaster.PROPAGATIONS
+    assert options.MOST_JITTER == MOST_JITTER
     names = likelihood_names(REGRESSION)
     assert tuple(n for n in names if named_likelihood(n).latents > 1) == weights.SEVERAL
 
@@ -70,31 +128,76 @@ def test_the_table_and_the_help_need_no_jax(line):
     assert done.stderr.strip() == "[]"
 
 
+def test_no_file_but_its_own_asks_for_a_family():
+    """Neither by name nor by the object: what differs is in the table."""
+    names = "|".join(re.escape(each.name) for each in FAMILIES)
+    asks = re.compile(rf"(family|model|\.name) (==|!=|in) .?[\"']({names})[\"']")
+    for name, module in modules().items():
+        if not name.startswith("cavity.families"):
+            assert not asks.search(module.path.read_text()), name
+
+
+# ----------------------------------------------------------------------- a family of one's own
+
+# Given as an argument: nothing registers itself.
+NEAREST = Family(
+    name="nearest",
+    called="a model of neighbours",
+    several="models of neighbours",
+    estimators={"regression": "tests.families.nearest:NearestRegressor"},
+    settings=(
+        Setting("n_rows", 3, Whole(1), Option("--rows", "N", "Rows to look at.", "whole")),
+        options.POWER,
+        options.LIKELIHOOD,
+        options.RANDOM_STATE,
+    ),
+    unused={"--ignore": "it ignores nothing: leave it out"},
+    rules=(Rule(lambda asked: asked["n_rows"] == 13, "--rows", "{n_rows} is unlucky: another"),),
+)
+OTHER = Family("other", "another", "others", estimators={"regression": "no.such:Thing"})
+
+
+def asked(given=None, **fields):
+    fields = {"table": "t", "out": "o", "targets": ["y"], "model": "nearest"} | fields
+    return ask(Request(**fields, options=given or {}), (NEAREST, OTHER))
+
+
 def test_a_family_of_ones_own_is_asked_for_like_the_others():
-    """Given as an argument: nothing registers itself."""
-    mine = Family(
-        name="mine",
-        called="a model of mine",
-        several="models of mine",
-        options={"components": "--components"},
-        unused={"mean": "it has no mean: leave it out"},
-        rules=(Rule(lambda asked: asked.seed == 13, "--seed", "{seed} is unlucky: another"),),
-    )
-    other = Family("other", "another", "others")
+    found = asked({"--rows": 4})
+    assert found.family is NEAREST
+    assert found.parameters == {"n_rows": 4, "random_state": 0}
+    assert (found["n_rows"], found["power"]) == (4, 0.5)
+    assert asked(model="other").family is OTHER
 
-    def asked(**options):
-        given = {"table": "t", "out": "o", "targets": ["y"], "model": "mine"} | options
-        return asked_family(Request(**given), (mine, other))
 
-    assert asked(components=3) is mine
-    assert asked(model="other") is other
-    refused = {
-        "unlucky": {"seed": 13},
-        "no mean": {"mean": "zero"},
-        "it is for models of mine: add --model mine": {"model": "other", "components": 3},
-        "name at least one column": {"targets": None},
-        "one of \\['mine', 'other'\\]": {"model": "gp"},
-    }
-    for message, options in refused.items():
-        with pytest.raises(typer.BadParameter, match=message):
-            asked(**options)
+@pytest.mark.parametrize(
+    ("message", "given", "fields"),
+    [
+        ("13 is unlucky", {"--rows": 13}, {}),
+        ("ignores nothing", {}, {"ignore": ["x"]}),
+        ("it is for models of neighbours: add --model nearest", {"--rows": 3}, {"model": "other"}),
+        ("name at least one column", {}, {"targets": None}),
+        (r"one of \['nearest', 'other'\]", {}, {"model": "gp"}),
+        ("between 0 and 1, given 2", {"--power": "2"}, {}),
+    ],
+)
+def test_what_makes_no_sense_is_refused(message, given, fields):
+    with pytest.raises(typer.BadParameter, match=message):
+        asked(given, **fields)
+
+
+def test_a_family_of_ones_own_is_fitted_by_the_command(tmp_path, monkeypatch):
+    """With its option in the help, and a model file that the other commands read."""
+    monkeypatch.chdir(tmp_path)
+    x = np.linspace(0.0, 1.0, 8)
+    pl.DataFrame({"x": x, "y": np.sin(x)}).write_csv("t.csv")
+    mine = typer.Typer()
+    mine.command()(fit_with((NEAREST, OTHER)))
+    words = ["t.csv", "--target", "y", "--out", "m.cavity", "--model", "nearest", "--rows", "8"]
+    done = CliRunner().invoke(mine, [*words, "--json"])
+    assert done.exit_code == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert (record["kernel"], record["n_rows"]) == ("nearest", 8)
+    assert "--rows" in CliRunner().invoke(mine, ["--help"]).stdout
+    shown = CliRunner().invoke(app, ["show", "m.cavity", "--json"])
+    assert json.loads(shown.stdout)["log_evidence"] == record["log_evidence"]

@@ -4,13 +4,26 @@ import importlib
 import inspect
 import os
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cavity.cli.request import BatchRows, DropMissing, Request, Table, option
+from cavity.cli.grouped_help import Grouped
+from cavity.cli.request import (
+    BatchRows,
+    DropMissing,
+    Request,
+    Table,
+    name_of,
+    option,
+    options_of,
+    parameters_of,
+)
 from cavity.cli.session import File, Outcome, Session, refuse_overwriting, run
+from cavity.families.base import Family
+from cavity.families.table import FAMILIES
 
 app = typer.Typer(
     name="cavity",
@@ -90,39 +103,44 @@ def root(
     """Gaussian-process models from tables: fit, predict, evaluate, report."""
 
 
-def fit(*, json: bool, **options: Any) -> None:
-    """Fit a model to TABLE and write it; every column with no other role is an input.
+def fit_with(families: Sequence[Family]) -> Callable[..., None]:
+    """The command `cavity fit` of some families.
 
-    With --model latent there is no target, and every column is embedded. With --model state-space
-    rows are times in their order, and columns without a role are left out.
+    Args:
+        families: those that can be asked for; their options are the command's.
     """
 
-    def work(session: Session) -> Outcome:
-        request = Request(**options)
-        refuse_overwriting(inspect.get_annotations(Request), options)
-        if request.model == "latent":
-            from cavity.cli.latent import fit_embedding
+    def fit(*, json: bool, **given: Any) -> None:
+        """Fit a model to TABLE and write it; every column with no other role is an input.
 
-            return fit_embedding(session, request)
-        if request.model == "state-space":
-            from cavity.cli.forecast import fit_series
+        With --model latent there is no target, and every column is embedded. With --model
+        state-space rows are times in their order, and columns without a role are left out.
+        """
 
-            return fit_series(session, request)
-        from cavity.cli.fit import fit_table
+        def work(session: Session) -> Outcome:
+            names = {name_of(option): option for option in options_of(families)}
+            own = {name: value for name, value in given.items() if name not in names}
+            refuse_overwriting(inspect.get_annotations(Request), own)
+            typed = {
+                option: given[name]
+                for name, option in names.items()
+                if given[name] not in (None, False, [])
+            }
+            from cavity.cli.fit import run_fit
 
-        return fit_table(session, request)
+            return run_fit(session, Request(**own, options=typed), families)
 
-    run("fit", work, as_json=json)
+        run("fit", work, as_json=json)
+
+    # its options are the fields of a request, those of families, and --json
+    as_json = inspect.Parameter(
+        "json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json
+    )
+    fit.__dict__["__signature__"] = inspect.Signature([*parameters_of(families), as_json])
+    return fit
 
 
-# its options are the fields of a request, and --json
-fit.__dict__["__signature__"] = inspect.Signature(
-    [
-        *inspect.signature(Request).parameters.values(),
-        inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json),
-    ]
-)
-app.command()(fit)
+app.command(cls=Grouped)(fit_with(FAMILIES))
 
 
 def _use(command: str, options: dict[str, Any], module: str = "use") -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.text import describe_selected
 from cavity.numerics.text import plural
@@ -17,7 +18,7 @@ def coefficients(session: Session, model: str, *, out: str, fdr: float = 0.1) ->
         raise usage("--out", f"'{out}' must end in .csv or .parquet")
     if not 0.0 < fdr < 1.0:
         raise usage("--fdr", f"the rate lies strictly between 0 and 1, given {fdr:g}")
-    fitted = TableModel.load(model)
+    fitted: TableModel = opened(model, "coefficients").model
     check_output(out)
     table = model_coefficients(fitted, fdr)
     write_predictions(out, table)

@@ -3,25 +3,20 @@
 import dataclasses
 import os
 
+from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session
 from cavity.estimators.base import to_numpy
 from cavity.learning.double_precision import in_double
 from cavity.models.compression import compressed
 from cavity.persistence.errors import DataError
 from cavity.persistence.model_file import check_output
-from cavity.tables.embedding import load_fitted
 from cavity.tables.table_model import TableModel
 
 
 @in_double
 def compress(session: Session, model: str, out: str) -> Outcome:
     """Writes a model for predictions alone, and says how small it is."""
-    fitted = load_fitted(model)
-    if not isinstance(fitted, TableModel):
-        raise DataError(
-            f"{model} is an embedding or a time series; only regressions and classifications are "
-            "compressed"
-        )
+    fitted: TableModel = opened(model, "compress").model
     check_output(out)
     try:
         small = to_numpy(compressed(fitted.posterior))

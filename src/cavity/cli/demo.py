@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from cavity.cli.fit import fit_table
+from cavity.cli.fit import run_fit
 from cavity.cli.request import Request
 from cavity.cli.session import Outcome, Session
 from cavity.cli.use import predict, report
 from cavity.estimators.regressor import GPRegressor
+from cavity.families.table import FAMILIES
 from cavity.learning.metrics.regression import nlpd, rmse
 from cavity.numerics.text import aligned
 from cavity.persistence.atomic_file import reason
@@ -48,14 +49,14 @@ def demonstrate(session: Session, folder: str) -> Outcome:
     best = min(results, key=lambda result: result["nlpd"])
     session.note(f"fitting the best, {best['name']}, to all patients")
     points = best["n_inducing"]
+    power = {} if best["power"] is None else {"--power": str(best["power"])}
     request = Request(
         table=table,
         targets=[TARGET],
         out=model,
-        power=None if best["power"] is None else str(best["power"]),
-        inducing="full" if points is None else str(points),
+        options={"--inducing": "full" if points is None else str(points)} | power,
     )
-    fitted = fit_table(session, request)
+    fitted = run_fit(session, request, FAMILIES)
     if fitted.code:
         return fitted
     predict(session, model, table, predictions, quantiles="0.05,0.95")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
 from cavity.estimators.latent_map import filled
 from cavity.numerics.text import plural
@@ -20,7 +21,7 @@ else:
 
 def embed(session: Session, model: str, table: str, out: str, *, density: bool = False) -> Outcome:
     """Writes the latent point of every row of a table, with deviations."""
-    fitted, _, Y = _opened(model, table, out)
+    fitted, _, Y = _opened("embed", model, table, out)
     mean, std = fitted.map.transform(Y)
     columns: dict[str, Any] = {}
     for i in range(fitted.dims):
@@ -37,7 +38,7 @@ def embed(session: Session, model: str, table: str, out: str, *, density: bool =
 
 def impute(session: Session, model: str, table: str, out: str, *, std: bool = False) -> Outcome:
     """Writes a table whose missing cells are predicted from the others of their row."""
-    fitted, frame, Y = _opened(model, table, out)
+    fitted, frame, Y = _opened("impute", model, table, out)
     missing = np.isnan(Y)
     _note_empty(session, table, Y)
     mean, deviation = filled(Y, fitted.map.reconstruct(Y))
@@ -58,11 +59,13 @@ def impute(session: Session, model: str, table: str, out: str, *, std: bool = Fa
     return Outcome(record, text)
 
 
-def _opened(model: str, table: str, out: str) -> tuple[TableEmbedding, DataFrame, np.ndarray]:
+def _opened(
+    command: str, model: str, table: str, out: str
+) -> tuple[TableEmbedding, DataFrame, np.ndarray]:
     """The model, the table, and its columns as numbers."""
     if Path(out).suffix.lower() not in ENDINGS:
         raise usage("--out", f"'{out}' must end in .csv or .parquet")
-    fitted = TableEmbedding.load(model)
+    fitted: TableEmbedding = opened(model, command).model
     check_output(out)
     frame = read_table(table)
     return fitted, frame, outputs(frame, fitted.schema)

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.cli.fit import inducing_points
-from cavity.cli.hidden import check_hidden, learned, likelihood_of, opened_checkpoint
-from cavity.cli.request import Request
-from cavity.cli.session import INTERRUPTED, Outcome, Session, usage
-from cavity.cli.text import describe_forecaster
+from cavity.cli.asked import Asked
+from cavity.cli.fitting import AbstractFitting, estimator_of
+from cavity.cli.latent import check_hidden
+from cavity.cli.opened import opened
+from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.use import quantile_levels
 from cavity.estimators.forecaster import GPForecaster
+from cavity.families.options import FORECASTER
 from cavity.numerics.text import plural
-from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError
 from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
 from cavity.tables.forecasting import SeriesColumn, TableForecaster, columns_of, learn_series
 from cavity.tables.known_rows import marks
-from cavity.tables.table_model import FORECASTER, parameters
+from cavity.tables.table_model import parameters
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -26,85 +26,72 @@ else:
     DataFrame = Any
 
 
-def check(request: Request) -> None:
-    """A usage error for whatever is wrong before any file is opened."""
-    check_hidden(request, states(request) + len(request.controls or ()))
+class FitSeries(AbstractFitting):
+    """A state-space model of columns of a table, in the order of its rows."""
 
+    def __init__(self, session: Session, asked: Asked):
+        super().__init__(session, asked)
+        self.schema: Any = None
+        self.series: SeriesColumn | None = None
+        self.labels: list[Any] | None = None
+        self.y = self.X = np.zeros((0, 0))
 
-def states(request: Request) -> int:
-    """The number of hidden states."""
-    return 2 if request.states is None else request.states
+    def check(self) -> None:
+        """Raises a usage error for a kernel or likelihood that states do not take."""
+        check_hidden(self.asked, self.asked["n_states"] + len(self.asked["controls"]))
 
+    def read(self) -> None:
+        """Opens the table."""
+        table, column = read_table(self.request.table), self.asked["series"]
+        if column is not None:
+            self.series = SeriesColumn.of(table, column)
+            table = self.series.in_order(table)
+            self.labels = table[column].to_list()
+        self.schema = learn_series(table, self.asked["targets"], self.asked["controls"])
+        self.y = columns_of(table, self.schema, self.schema.targets)
+        self.X = columns_of(table, self.schema, self.schema.inputs)
 
-def fit_series(session: Session, request: Request) -> Outcome:
-    """Fits a state-space model to columns of a table, in the order of its rows, and writes it."""
-    check(request)
-    storage.check_output(request.out)
-    checkpoint = opened_checkpoint(request)
-    table = read_table(request.table)
-    series = None if request.series is None else SeriesColumn.of(table, request.series)
-    if series is not None:
-        table = series.in_order(table)
-    schema = learn_series(table, request.targets or (), request.controls or ())
-    y = columns_of(table, schema, schema.targets)
-    X = columns_of(table, schema, schema.inputs)
-    points = inducing_points(request.inducing)
-    estimator = GPForecaster(
-        n_states=states(request),
-        kernel=request.kernel,
-        likelihood=likelihood_of(request),
-        n_inducing=GPForecaster.n_inducing if points == "auto" else points,
-        hidden="tied" if request.method == "tied" else "chain",
-        power=request.used_power,
-        n_restarts=request.restarts,
-        max_iterations=request.max_iterations,
-        random_state=request.seed,
-    )
-    labels = None if series is None else table[series.name].to_list()
-    given: dict[str, Any] = {"X": X if X.shape[1] else None, "series": labels}
-    given["checkpoint"] = checkpoint
-    interrupted = learned(estimator, lambda show: estimator.fit(y, callback=show, **given))
-    record = _record(estimator, request, y, series)
-    fitted = TableForecaster(estimator.time_map, schema, record, marks(np.hstack([y, X])))
-    fitted.save(request.out)
-    if interrupted:
-        session.note(f"interrupted; {request.out} holds the best model so far")
-    elif not estimator.converged_:
-        session.warn(f"not converged: {estimator.message_}")
-    written = f"model written to {request.out} ({session.seconds:.1f} s)"
-    text = f"{describe_forecaster(fitted)}\n\n{written}"
-    return Outcome(fitted.record, text, INTERRUPTED if interrupted else 0)
+    def estimator(self) -> GPForecaster:
+        """The forecaster that is asked for."""
+        return estimator_of(self.asked, FORECASTER)
 
+    def data(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The targets, with controls and labels of series where there are some."""
+        controls = self.X if self.X.shape[1] else None
+        return (self.y,), {"X": controls, "series": self.labels}
 
-def _record(
-    estimator: GPForecaster, request: Request, y: np.ndarray, series: SeriesColumn | None
-) -> dict[str, Any]:
-    """Record of the fit of a time series, as JSON values."""
-    simulated = estimator.free_simulation_
-    return {
-        "model": request.out,
-        "task": FORECASTER,
-        "likelihood": likelihood_of(request),
-        "kernel": request.kernel,
-        "method": request.method,
-        "power": request.used_power,
-        "states": states(request),
-        "targets": list(request.targets or ()),
-        "controls": list(request.controls or ()),
-        "series": None if series is None else series.name,
-        "series_labels": None if series is None else list(series.labels),
-        "n_inducing": estimator.time_map.posterior.transition.process.size,
-        "n_rows": len(y),
-        "missing": int(np.sum(np.isnan(y))),
-        "converged": bool(estimator.converged_),
-        "message": estimator.message_,
-        "log_evidence": estimator.log_evidence_,
-        "growth": estimator.growth_,
-        "free_simulation": None if simulated is None else simulated.to_dict(),
-        "iterations": int(estimator.n_iter_),
-        "last_state": estimator.states_[-1].tolist(),
-        "parameters": parameters(estimator.model_, np.ones(1)),
-    }
+    def saved(self, estimator: GPForecaster) -> TableForecaster:
+        """Contents of the model file of a fitted estimator."""
+        known = marks(np.hstack([self.y, self.X]))
+        return TableForecaster(estimator.time_map, self.schema, self._record(estimator), known)
+
+    def _record(self, estimator: GPForecaster) -> dict[str, Any]:
+        """Record of the fit of a time series, as JSON values."""
+        asked, series, simulated = self.asked, self.series, estimator.free_simulation_
+        return {
+            "model": self.request.out,
+            "task": FORECASTER,
+            "likelihood": asked["likelihood"],
+            "kernel": asked["kernel"],
+            "method": "tied" if asked["hidden"] == "tied" else "power_ep",
+            "power": asked["power"],
+            "states": asked["n_states"],
+            "targets": list(asked["targets"]),
+            "controls": list(asked["controls"]),
+            "series": None if series is None else series.name,
+            "series_labels": None if series is None else list(series.labels),
+            "n_inducing": estimator.time_map.posterior.transition.process.size,
+            "n_rows": len(self.y),
+            "missing": int(np.sum(np.isnan(self.y))),
+            "converged": bool(estimator.converged_),
+            "message": estimator.message_,
+            "log_evidence": estimator.log_evidence_,
+            "growth": estimator.growth_,
+            "free_simulation": None if simulated is None else simulated.to_dict(),
+            "iterations": int(estimator.n_iter_),
+            "last_state": estimator.states_[-1].tolist(),
+            "parameters": parameters(estimator.model_, np.ones(1)),
+        }
 
 
 def forecast(
@@ -120,7 +107,7 @@ def forecast(
     levels = quantile_levels(quantiles)
     if Path(out).suffix.lower() not in ENDINGS:
         raise usage("--out", f"'{out}' must end in .csv or .parquet")
-    fitted = TableForecaster.load(model)
+    fitted: TableForecaster = opened(model, "forecast").model
     check_output(out)
     X = _controls(fitted, controls, steps)
     future = fitted.time_map.forecast(steps, X)

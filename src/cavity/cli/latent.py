@@ -5,83 +5,85 @@ from typing import Any, cast
 
 import numpy as np
 
-from cavity.cli.fit import check_finite, inducing_points
-from cavity.cli.hidden import check_hidden, learned, likelihood_of, opened_checkpoint
-from cavity.cli.request import Request
-from cavity.cli.session import INTERRUPTED, Outcome, Session
-from cavity.cli.text import describe_embedding
+from cavity.cli.asked import Asked
+from cavity.cli.fitting import AbstractFitting, estimator_of
+from cavity.cli.gp import check_kernel
+from cavity.cli.session import Session, blaming
 from cavity.estimators.embedding import GPEmbedding
 from cavity.estimators.latent_map import LatentMap, Standardised, check_rows_and_columns
-from cavity.estimators.latent_settings import check_values, latent_likelihood
+from cavity.estimators.latent_settings import check_values, latent_kernel, latent_likelihood
+from cavity.families.options import EMBEDDING
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.numerics.text import plural
-from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError
-from cavity.report.convergence import unconverged
 from cavity.tables.embedding import TableEmbedding, latent_parameters, learn_columns, outputs
 from cavity.tables.files import read_table
-from cavity.tables.table_model import EMBEDDING
 
 
-def check(request: Request) -> None:
-    """A usage error for whatever is wrong before any file is opened."""
-    check_hidden(request, components(request))
+def check_hidden(asked: Asked, inputs: int) -> None:
+    """A usage error for a kernel or likelihood that latent inputs or states do not take.
+
+    Args:
+        asked: what is asked for.
+        inputs: of the functions.
+    """
+    check_kernel(asked["kernel"])
+    with blaming("--kernel"):
+        latent_kernel(asked["kernel"], inputs)
+    with blaming("--likelihood"):
+        latent_likelihood(asked["likelihood"])
 
 
-def components(request: Request) -> int:
-    """The number of latent dimensions."""
-    return 2 if request.components is None else request.components
+class FitEmbedding(AbstractFitting):
+    """An embedding of columns."""
+
+    def __init__(self, session: Session, asked: Asked):
+        super().__init__(session, asked)
+        self.schema: Any = None
+        self.Y = np.zeros((0, 0))
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.schema.targets]
+
+    def check(self) -> None:
+        """Raises a usage error for a kernel or likelihood that latent inputs do not take."""
+        check_hidden(self.asked, self.asked["n_components"])
+
+    def read(self) -> None:
+        """Opens the table."""
+        table = read_table(self.request.table)
+        self.schema = learn_columns(table, self.asked["columns"] or (), self.asked["ignore"])
+        self.Y = outputs(table, self.schema)
+        _check_rows(self.asked, self.Y, self.names)
+
+    def estimator(self) -> GPEmbedding:
+        """The embedding that is asked for."""
+        return estimator_of(self.asked, EMBEDDING)
+
+    def data(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The columns."""
+        return (self.Y,), {}
+
+    def saved(self, estimator: GPEmbedding) -> TableEmbedding:
+        """Contents of the model file of a fitted estimator."""
+        columns = Standardised(estimator.column_mean_, estimator.column_scale_)
+        latent = LatentMap(cast(LatentPosterior, estimator.posterior_), columns)
+        record = _record(estimator, latent, self.asked, self.Y, self.names)
+        return TableEmbedding(latent.posterior, self.schema, record, columns)
 
 
-def fit_embedding(session: Session, request: Request) -> Outcome:
-    """Fits an embedding to the columns of a table and writes it."""
-    check(request)
-    storage.check_output(request.out)
-    kept = opened_checkpoint(request)
-    table = read_table(request.table)
-    schema = learn_columns(table, request.columns or (), request.ignore or ())
-    Y = outputs(table, schema)
-    names = [column.name for column in schema.targets]
-    _check_rows(request, Y, names)
-    points = inducing_points(request.inducing)
-    estimator = GPEmbedding(
-        n_components=components(request),
-        kernel=request.kernel,
-        likelihood=likelihood_of(request),
-        n_inducing=GPEmbedding.n_inducing if points == "auto" else points,
-        power=request.used_power,
-        max_iterations=request.max_iterations,
-        random_state=request.seed,
-    )
-    interrupted = learned(estimator, lambda show: estimator.fit(Y, callback=show, checkpoint=kept))
-    check_finite(estimator)
-    columns = Standardised(estimator.column_mean_, estimator.column_scale_)
-    latent = LatentMap(cast(LatentPosterior, estimator.posterior_), columns)
-    record = _record(estimator, latent, request, Y, names)
-    fitted = TableEmbedding(latent.posterior, schema, record, columns)
-    fitted.save(request.out)
-    problem = unconverged(record)
-    if interrupted:
-        session.note(f"interrupted; {request.out} holds the best model so far")
-        if kept is not None:
-            session.note("the same command with --resume goes on from here")
-    elif problem is not None:
-        session.warn(f"not converged: {record['message']}. {problem.meaning}")
-    written = f"model written to {request.out} ({session.seconds:.1f} s)"
-    text = f"{describe_embedding(fitted)}\n\n{written}"
-    return Outcome(record, text, INTERRUPTED if interrupted else 0)
-
-
-def _check_rows(request: Request, Y: np.ndarray, names: list[str]) -> None:
+def _check_rows(asked: Asked, Y: np.ndarray, names: list[str]) -> None:
     """Refuses tables that have too few rows, columns or values."""
     if len(Y) < 2:
-        raise DataError(f"{request.table} has one row, and an embedding needs two at least")
+        raise DataError(f"{asked.request.table} has one row, and an embedding needs two at least")
     called = [f"column '{name}'" for name in names]
     check_rows_and_columns(Y, called, first=1)
-    likelihood = latent_likelihood(likelihood_of(request))
+    likelihood = latent_likelihood(asked["likelihood"])
     check_values(Y, likelihood, called, first=1)
     varying = int(np.sum(np.nanmax(Y, axis=0) > np.nanmin(Y, axis=0)))
-    dims = components(request)
+    dims = asked["n_components"]
     if dims > varying:
         constant = f" ({len(names) - varying} more are constant)" if varying < len(names) else ""
         raise DataError(
@@ -91,19 +93,19 @@ def _check_rows(request: Request, Y: np.ndarray, names: list[str]) -> None:
 
 
 def _record(
-    estimator: GPEmbedding, latent: LatentMap, request: Request, Y: np.ndarray, names: list[str]
+    estimator: GPEmbedding, latent: LatentMap, asked: Asked, Y: np.ndarray, names: list[str]
 ) -> dict[str, Any]:
     """Record of the fit of an embedding, as JSON values."""
     scales = latent.columns.scale
-    gaussian = likelihood_of(request) == "gaussian"
+    gaussian = asked["likelihood"] == "gaussian"
     return {
-        "model": request.out,
+        "model": asked.request.out,
         "task": EMBEDDING,
-        "likelihood": likelihood_of(request),
-        "kernel": request.kernel,
+        "likelihood": asked["likelihood"],
+        "kernel": asked["kernel"],
         "method": "power_ep" if gaussian else "tied",
-        "power": request.used_power,
-        "components": components(request),
+        "power": asked["power"],
+        "components": asked["n_components"],
         "n_inducing": latent.posterior.size,
         "n_rows": len(Y),
         "columns": names,

@@ -1,109 +1,50 @@
-"""`cavity fit --model linear`: options, the estimator, and what is remembered."""
+"""`cavity fit --model linear`: groups of columns, and what is remembered."""
 
 from typing import Any
 
 import numpy as np
 
-from cavity.cli.request import Request
+from cavity.cli.rows import FitRows
 from cavity.cli.session import blaming
-from cavity.cli.training_tables import Tables
 from cavity.estimators.blocks import category_blocks
 from cavity.estimators.categories import feature_groups
-from cavity.estimators.integrated import asked_parts
-from cavity.estimators.linear import (
-    AbstractLinearSettings,
-    LinearClassifier,
-    LinearRegressor,
-)
-from cavity.estimators.registry import REGRESSION
 from cavity.models.integrated_parameters import ParameterMarginal, integrated_parameters
 from cavity.tables.coefficients import model_coefficients, says_little, selected_columns
 from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
 
 
-def check_linear(request: Request) -> None:
-    """A usage error for parts of a linear model that cannot be averaged over."""
-    with blaming("--integrate"):
-        asked_parts(_integrated(request))
+class FitLinear(FitRows):
+    """A linear model with a sparse prior."""
+
+    def settings(self) -> dict[str, Any]:
+        """The groups of columns that a prior knows."""
+        widths, blocks = widths_of(self.tables.schema), None
+        if self.asked["blocks"]:
+            with blaming("--blocks"):
+                blocks = category_blocks(widths, "tables with columns of categories")
+        groups = None if blocks is not None else feature_groups(widths, self.asked["prior"])
+        return {"groups": groups, "blocks": blocks}
+
+    def further(self, estimator: Any, fitted: TableModel) -> dict[str, Any]:
+        """The prior, the columns selected, and the parameters averaged over."""
+        several = fitted.posterior.model.likelihood.latents > 1
+        record: dict[str, Any] = {
+            "prior": self.asked["prior"],
+            "selected": selected_columns(model_coefficients(fitted)),
+        }
+        little = says_little(fitted)
+        if little is not None:
+            record["selection_message"] = little
+        found = integrated_parameters(fitted.posterior)
+        if found:
+            record["integrated"] = {name: _of_marginal(one) for name, one in found.items()}
+        return record | ({"coupled": False} if several else {})
 
 
-def prior_of(request: Request) -> Any:
-    """The name of the prior."""
-    return AbstractLinearSettings.prior if request.prior is None else request.prior
-
-
-def linear_estimator(request: Request, tables: Tables) -> LinearRegressor | LinearClassifier:
-    """The estimator that a request for a linear model asks for.
-
-    Args:
-        request: what was asked for, checked.
-        tables: what it is to be learned from.
-    """
-    return (LinearRegressor if tables.task == REGRESSION else LinearClassifier)(
-        prior=prior_of(request),
-        likelihood=tables.likelihood,
-        power=request.used_power,
-        groups=None if request.blocks else groups_of(tables, prior_of(request)),
-        blocks=_blocks_of(request, tables),
-        integrate=_integrated(request),
-        fit_intercept=request.mean != "zero",
-        max_iterations=iterations_of(request, AbstractLinearSettings),
-        random_state=request.seed,
-    )
-
-
-def iterations_of(request: Request, settings: Any) -> Any:
-    """The iterations that were asked for, or those of the settings of an estimator."""
-    asked = request.max_iterations
-    return settings.max_iterations if asked == Request.max_iterations else asked
-
-
-def _integrated(request: Request) -> Any:
-    """The parts whose parameters are averaged over."""
-    if request.integrate is None:
-        return AbstractLinearSettings.integrate
-    return request.integrate.split(",")
-
-
-def _widths(schema: Schema) -> list[int]:
+def widths_of(schema: Schema) -> list[int]:
     """The number of features of each input column."""
     return [column.width for column in schema.inputs]
-
-
-def groups_of(tables: Tables, prior: Any) -> Any:
-    """The groups of features, in which those of one category are together, for a prior."""
-    return feature_groups(_widths(tables.schema), prior)
-
-
-def _blocks_of(request: Request, tables: Tables) -> list[list[int]] | None:
-    """The features of each category, where they are to be zero together."""
-    if not request.blocks:
-        return None
-    with blaming("--blocks"):
-        return category_blocks(_widths(tables.schema), "tables with columns of categories")
-
-
-def linear_record(request: Request, fitted: TableModel) -> dict[str, Any]:
-    """Entries of a linear model's record beyond those of all models, as JSON values.
-
-    Args:
-        request: what was asked for.
-        fitted: the model.
-    """
-    table = model_coefficients(fitted)
-    several = fitted.posterior.model.likelihood.latents > 1
-    record: dict[str, Any] = {
-        "prior": prior_of(request),
-        "selected": selected_columns(table),
-    }
-    little = says_little(fitted)
-    if little is not None:
-        record["selection_message"] = little
-    found = integrated_parameters(fitted.posterior)
-    if found:
-        record["integrated"] = {name: _of_marginal(one) for name, one in found.items()}
-    return record | ({"coupled": False} if several else {})
 
 
 def _of_marginal(marginal: ParameterMarginal) -> dict[str, Any]:

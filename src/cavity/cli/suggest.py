@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import report_warnings
 from cavity.learning.active.suggest import CRITERIA, Suggestions
@@ -34,7 +35,7 @@ def suggest(
 ) -> Outcome:
     """Writes the rows whose targets would tell most, with their numbers and gains."""
     _check_options(out, criterion, reference)
-    fitted = TableModel.load(model)
+    fitted: TableModel = opened(model, "suggest").model
     check_output(out)
     table = read_table(candidates)
     taken = [name for name in ADDED if name in table.columns]

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.cli.request import Request
-from cavity.cli.session import blaming, usage
+from cavity.cli.session import usage
 from cavity.estimators.registry import (
     CLASSIFICATION,
     LIKELIHOODS,
@@ -15,10 +14,8 @@ from cavity.estimators.registry import (
     build_method,
     likelihood_names,
     named_likelihood,
-    one_of,
     suited,
 )
-from cavity.learning.initialisation.inducing_kinds import KINDS
 from cavity.persistence.errors import DataError
 from cavity.tables.roles import with_classes
 from cavity.tables.schema import Column, Encoded, Schema, encode
@@ -162,15 +159,3 @@ def check_classes(schema: Schema, rows: int) -> None:
             f"the target '{name}' has {len(present)} classes ({shown}) in {rows} rows, too "
             f"many to tell apart; merge some of them{remedy}"
         )
-
-
-def check_inducing_kind(request: Request) -> None:
-    """A usage error for an unknown kind of inducing variables, or one where none are chosen."""
-    with blaming("--inducing-kind"):
-        one_of("the kind", request.inducing_kind, KINDS)
-    if request.inducing_kind == "points":
-        return
-    if request.model != Request.model:
-        raise usage("--inducing-kind", f"it is for --model {Request.model}: leave it out")
-    if request.inducing in ("auto", "enough", "full"):
-        raise usage("--inducing-kind", f"'{request.inducing_kind}' needs --inducing with a number")

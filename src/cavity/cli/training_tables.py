@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from cavity.cli.asked import Asked
 from cavity.cli.request import Request
-from cavity.cli.session import Session, usage
+from cavity.cli.session import Session
 from cavity.cli.table_parts import Parts, report_warnings
 from cavity.cli.task import (
     check_classes,
@@ -72,14 +73,15 @@ class Tables:
         return None if self.batch is None else -(-self.rows // self.batch)
 
 
-def read(session: Session, request: Request) -> Tables:
+def read(session: Session, asked: Asked) -> Tables:
     """Opens and checks the tables.
 
     Raises:
         DataError: for anything in them that cannot be used.
     """
+    request = asked.request
     rows = rows_at_a_time(request.table, request.batch_rows)
-    found = _read_whole(session, request) if rows is None else _read_long(session, request, rows)
+    found = _read_whole(session, asked) if rows is None else _read_long(session, asked, rows)
     for warning in _doubts(found):
         session.warn(warning)
     if request.test is None:
@@ -114,24 +116,30 @@ def _doubts(tables: Tables) -> Iterator[str]:
             )
 
 
-def _read_whole(session: Session, request: Request) -> Tables:
+def _read_whole(session: Session, asked: Asked) -> Tables:
+    request, method = asked.request, method_of(asked)
     table = read_table(request.table)
     schema = learn_schema(table, _roles(request))
-    task, likelihood = decide(schema, request.task, request.likelihood)
+    task, likelihood = decide(schema, request.task, asked.given.get("likelihood"))
     drop = request.drop_missing
     if task == CLASSIFICATION:
         schema, train = encode_classes(table, schema, drop_missing=drop)
         count = len(schema.targets[0].categories)
         likelihood = name_for_classes(likelihood, count)
-        check_method(request.method, likelihood, count)
+        check_method(method, likelihood, count)
     else:
-        check_method(request.method, likelihood)
+        check_method(method, likelihood)
         train = encode(table, schema, drop_missing=drop)
     report_warnings(session, request.table, train.noticed)
     _check_targets(schema, likelihood, train)
     assert train.y is not None
     moments = (len(train.y), train.y.mean(axis=0), train.y.var(axis=0))
     return Tables(schema, train, None, task, likelihood, *moments)
+
+
+def method_of(asked: Asked) -> str:
+    """The name of the method, of families that have one method too."""
+    return asked.values.get("method", "power_ep")
 
 
 def _roles(request: Request) -> Roles:
@@ -148,45 +156,38 @@ def _check_targets(schema: Schema, likelihood: str, encoded: Encoded) -> None:
 # ------------------------------------------------------------------------------ long tables
 
 
-def check_in_batches(method: str, inducing: str) -> None:
-    """A usage error for what cannot be done with rows that are read in batches."""
-    if method not in ("power_ep", "tied"):
-        raise usage("--batch-rows", f"'{method}' needs all rows in memory: leave it out")
-    if inducing == "full":
-        raise usage("--batch-rows", "a full GP needs all rows in memory: leave it out")
-
-
-def _refuse_whole(request: Request) -> None:
+def _refuse_whole(asked: Asked) -> None:
     """Complains where a table that is read in batches is to be fitted by what needs all rows."""
-    if request.model != "gp":
+    request, family = asked.request, asked.family
+    if "--batch-rows" in family.unused:
         raise DataError(
-            f"{request.table} is too large for memory and is read in batches, and a "
-            f"{request.model} model needs all rows at once; leave --model out, or fit some of the "
-            "rows"
+            f"{request.table} is too large for memory and is read in batches, and {family.called} "
+            "needs all rows at once; leave --model out, or fit some of the rows"
         )
-    whole = {"full": "a full GP", "enough": "a search for enough points"}
-    if request.method not in ("power_ep", "tied") or request.inducing in whole:
-        asked = whole.get(request.inducing, f"the method '{request.method}'")
+    whole = {None: "a full GP", "enough": "a search for enough points"}
+    if asked["method"] not in ("power_ep", "tied") or asked["n_inducing"] in whole:
+        needing = whole.get(asked["n_inducing"], f"the method '{asked['method']}'")
         raise DataError(
-            f"{request.table} is too large for memory and is read in batches, and {asked} needs "
+            f"{request.table} is too large for memory and is read in batches, and {needing} needs "
             "all rows at once; leave the option out, or fit some of the rows"
         )
 
 
-def in_batches(session: Session, request: Request, tables: Tables) -> Request:
+def in_batches(session: Session, asked: Asked, tables: Tables) -> Asked:
     """The request as it can be done with a table that is read in batches."""
-    if tables.likelihood == "gaussian" or request.method == "tied":
-        return request
+    if tables.likelihood == "gaussian" or asked["method"] == "tied":
+        return asked
     session.warn(
-        f"{request.table} is read in batches, and the method 'power_ep' keeps a site for every "
-        f"row of the likelihood '{tables.likelihood}': 'tied' takes its place"
+        f"{asked.request.table} is read in batches, and the method 'power_ep' keeps a site for "
+        f"every row of the likelihood '{tables.likelihood}': 'tied' takes its place"
     )
-    return dataclasses.replace(request, method="tied")
+    return asked.but(method="tied")
 
 
-def _read_long(session: Session, request: Request, rows: int) -> Tables:
+def _read_long(session: Session, asked: Asked, rows: int) -> Tables:
     """Two passes over the file: what columns hold, and their numbers, kept on disk."""
-    _refuse_whole(request)
+    request = asked.request
+    _refuse_whole(asked)
     table = long_table(request.table, rows)
     roles = _roles(request)
     roles.check(table.columns)
@@ -194,7 +195,7 @@ def _read_long(session: Session, request: Request, rows: int) -> Tables:
     read_columns = [name for name in table.columns if name not in (request.ignore or ())]
     seen = _evidence(table, read_columns)
     schema = schema_from(table.columns, seen.__getitem__, roles)
-    task, likelihood = decide(schema, request.task, request.likelihood)
+    task, likelihood = decide(schema, request.task, asked.given.get("likelihood"))
     labels = task == CLASSIFICATION
     if labels:
         schema = schema.with_target_categories(_classes(table, schema))
@@ -216,7 +217,7 @@ def _read_long(session: Session, request: Request, rows: int) -> Tables:
         check_classes(schema, spool.rows)
         spool.recode()
         likelihood = name_for_classes(likelihood, len(schema.targets[0].categories))
-    check_method(request.method, likelihood, len(schema.targets[0].categories))
+    check_method(method_of(asked), likelihood, len(schema.targets[0].categories))
     count = spool.tally
     assert count is not None
     moments = (spool.rows, count.mean, count.var)

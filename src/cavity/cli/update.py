@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, blaming
 from cavity.cli.table_parts import report_warnings
 from cavity.cli.text import describe_metrics
@@ -52,7 +53,7 @@ def update(
 ) -> Outcome:
     """Learns from a table, and writes the model with what it knew before."""
     before = _stamp(model)
-    fitted = TableModel.load(model)
+    fitted: TableModel = opened(model, "update").model
     check_output(out)
     _check_model(model, fitted)
     rows = read_table(table, may_be_empty=True)

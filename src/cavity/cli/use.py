@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 from cavity.cli.examination import describe_examination, examination_record
+from cavity.cli.fitting import loaded
+from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import Parts, report_warnings
-from cavity.cli.text import describe_embedding, describe_fit, describe_forecaster, describe_metrics
+from cavity.cli.text import describe_metrics
 from cavity.estimators.decisions import align_costs
 from cavity.estimators.predictions import bayes_decision
 from cavity.numerics.text import plural
@@ -16,9 +18,7 @@ from cavity.persistence.atomic_file import why_not_writable
 from cavity.persistence.errors import DataError
 from cavity.tables.batched import rows_at_a_time
 from cavity.tables.class_labels import class_values
-from cavity.tables.embedding import TableEmbedding, load_fitted
 from cavity.tables.files import ENDINGS, check_output, predictions_file, read_table
-from cavity.tables.forecasting import TableForecaster
 from cavity.tables.schema import Encoded, encode
 from cavity.tables.table_model import TableModel, check_targets
 
@@ -56,7 +56,7 @@ def predict(
     levels = quantile_levels(quantiles)
     if Path(out).suffix.lower() not in ENDINGS:
         raise usage("--out", f"'{out}' must end in .csv or .parquet")
-    fitted = TableModel.load(model)
+    fitted: TableModel = opened(model, "predict").model
     check_output(out)
     if fitted.classes and levels:
         raise DataError(
@@ -158,7 +158,7 @@ def evaluate(
     batch_rows: int | None = None,
 ) -> Outcome:
     """Compares predictions with the targets of a table, part by part where it is long."""
-    fitted = TableModel.load(model)
+    fitted: TableModel = opened(model, "evaluate").model
     size = rows_at_a_time(table, batch_rows)
     parts = Parts(table, fitted.schema, size, drop_missing=drop_missing)
     metrics = fitted.metrics(parts)
@@ -173,7 +173,7 @@ def examine(session: Session, model: str, table: str, *, drop_missing: bool = Fa
     """Says whether the approximation of a model is good enough on a table."""
     from cavity.report.examination import examine_table
 
-    fitted = TableModel.load(model)
+    fitted: TableModel = opened(model, "examine").model
     encoded = encode(read_table(table), fitted.schema, drop_missing=drop_missing)
     report_warnings(session, table, encoded.noticed)
     found = examine_table(fitted, encoded)
@@ -193,46 +193,17 @@ def report(
     drop_missing: bool = False,
 ) -> Outcome:
     """Writes one self-contained HTML page on a model and a table."""
-    from cavity.report.forecast_page import write_forecast
-    from cavity.report.latent_page import write_map
-    from cavity.report.page import write_report
-
     trouble = why_not_writable(Path(out))
     if trouble:
         raise DataError(trouble, kind="io")
-    fitted = load_fitted(model)
-    data = read_table(table)
-    if isinstance(fitted, TableForecaster):
-        if drop_missing or colour is not None:
-            option = "--drop-missing" if drop_missing else "--colour"
-            raise usage(option, "a time series has no use for it: leave it out")
-        figures, notes = write_forecast(out, fitted, data)
-        for note in notes:
-            session.warn(note)
-        record = {"model": model, "table": table, "out": out, "figures": figures}
-        return Outcome(record, f"report with {plural(len(figures), 'figure')} written to {out}")
-    if isinstance(fitted, TableEmbedding):
-        if drop_missing:
-            raise usage("--drop-missing", "an embedding has a use for rows with missing cells")
-        figures = write_map(out, fitted, data, colour)
-        record = {"model": model, "table": table, "out": out, "figures": figures}
-        return Outcome(record, f"report with {plural(len(figures), 'figure')} written to {out}")
-    if colour is not None:
-        raise usage("--colour", f"it is for embeddings, and {model} is none: leave it out")
-    judged = all(target in data.columns for target in fitted.targets)
-    encoded = encode(data, fitted.schema, drop_missing=drop_missing, need_targets=judged)
-    report_warnings(session, table, encoded.noticed)
-    figures = list(write_report(out, fitted, encoded))
+    found = opened(model, "report")
+    write = loaded(found.family.page)
+    figures = write(session, found.model, table, out, colour=colour, drop_missing=drop_missing)
     record = {"model": model, "table": table, "out": out, "figures": figures}
     return Outcome(record, f"report with {plural(len(figures), 'figure')} written to {out}")
 
 
 def show(session: Session, model: str) -> Outcome:
     """Says what a model file holds."""
-    fitted = load_fitted(model)
-    record: dict[str, Any] = fitted.record | {"model": model}
-    if isinstance(fitted, TableEmbedding):
-        return Outcome(record, describe_embedding(fitted))
-    if isinstance(fitted, TableForecaster):
-        return Outcome(record, describe_forecaster(fitted))
-    return Outcome(record, describe_fit(fitted))
+    found = opened(model, "show")
+    return Outcome(found.model.record | {"model": model}, found.in_words)

@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from cavity.estimators.registry import one_of
 from cavity.estimators.settings import Settings, parts_given
+from cavity.families.values import one_of
 from cavity.learning.initialisation.default_priors import default_priors, priors_of_stream
 from cavity.learning.streaming.result import PriorsOf
 from cavity.models.gp import GP

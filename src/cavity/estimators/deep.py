@@ -12,9 +12,10 @@ from cavity.estimators.base import given
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.layers import layers_of
 from cavity.estimators.learning import Learned, Problem
-from cavity.estimators.registry import whole
 from cavity.estimators.regression import AbstractRegressor
 from cavity.estimators.settings import build, build_likelihood
+from cavity.families.deep import DEEP
+from cavity.families.values import whole
 from cavity.inference.propagation import Nodes
 from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.deep import chosen_start
@@ -227,13 +228,8 @@ def check_layers(settings: AbstractDeepSettings) -> None:
     Raises:
         ValueError: saying what is wanted, and what was given.
     """
-    layers = whole("n_layers", settings.n_layers, 1)
-    _widths(settings.width, layers, 1)
-    whole("n_inducing", settings.n_inducing, 1)
-    whole("n_nodes", settings.n_nodes, 1)
-    whole("steps", settings.steps, 0)
-    if settings.batch is not None:
-        whole("batch", settings.batch, 1, "None (all rows) or ")
+    DEEP.check(settings)
+    _widths(settings.width, cast(int, settings.n_layers), 1)
     if isinstance(settings.power, str):
         raise ValueError(f"a deep GP takes a number in [0, 1] as power, given {settings.power!r}")
     if np.ndim(cast(ArrayLike, settings.power)):

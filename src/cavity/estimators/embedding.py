@@ -1,7 +1,6 @@
 """Embeddings by Gaussian process latent-variable models, with scikit-learn's interface."""
 
 import dataclasses
-from numbers import Real
 from typing import Any, cast
 
 import numpy as np
@@ -24,12 +23,12 @@ from cavity.estimators.latent_settings import (
     latent_method,
 )
 from cavity.estimators.learning import Learned, Problem
-from cavity.estimators.registry import whole
+from cavity.families.embedding import EMBEDDING
+from cavity.families.values import whole
 from cavity.learning.double_precision import in_double
 from cavity.learning.plans.latent import fit_latent
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.latent.posterior import LatentPosterior
-from cavity.numerics.linalg import MOST_JITTER
 from cavity.numerics.text import plural
 from cavity.numerics.validation import check_magnitude
 
@@ -295,17 +294,8 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
 
     def _check(self) -> AbstractLikelihood:
         """Refuses impossible settings, before any work; gives the likelihood."""
-        dims = whole("n_components", self.n_components, 1)
-        whole("n_inducing", self.n_inducing, 1)
-        whole("max_iterations", self.max_iterations, 0)
-        for name, most in {"power": 1.0, "jitter": MOST_JITTER}.items():
-            value = getattr(self, name)
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not number or not 0.0 <= float(value) <= most:
-                raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
-        for name in ("encoder", "standardise"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ValueError(f"{name} must be True or False, given {getattr(self, name)!r}")
+        EMBEDDING.check(self)
+        dims = cast(int, self.n_components)
         likelihood = latent_likelihood(self.likelihood)
         latent_kernel(self.kernel, dims)
         latent_method(self.method, self.batch, rows=1, iterations=0, seed=0)

@@ -14,7 +14,6 @@ from cavity.estimators.forecaster_learning import followed, learned
 from cavity.estimators.forecaster_settings import checked_settings
 from cavity.estimators.latent_map import Standardised
 from cavity.estimators.latent_settings import check_values, latent_likelihood
-from cavity.estimators.registry import whole
 from cavity.estimators.time_map import GROWING, Outlook, TimeMap
 from cavity.estimators.time_tables import (
     TimeData,
@@ -25,6 +24,7 @@ from cavity.estimators.time_tables import (
     rows_after,
     time_data,
 )
+from cavity.families.values import whole
 from cavity.learning.double_precision import in_double
 from cavity.learning.results.result import FitResult
 from cavity.models.state_space.posterior import StateSpacePosterior

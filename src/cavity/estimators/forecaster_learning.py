@@ -7,8 +7,8 @@ import numpy as np
 from cavity.estimators.forecaster_settings import checked_settings, method_of
 from cavity.estimators.latent_map import Standardised, standardised
 from cavity.estimators.latent_settings import check_values, latent_kernel
-from cavity.estimators.registry import whole
 from cavity.estimators.time_tables import TimeData
+from cavity.families.values import whole
 from cavity.learning.free_simulation import ITERATIONS, FreeSimulation, free_simulation
 from cavity.learning.plans.state_space import fit_state_space
 from cavity.learning.plans.state_space_update import follow_states

@@ -8,14 +8,9 @@ import numpy as np
 
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem
-from cavity.estimators.registry import (
-    CLASSIFICATION,
-    build_likelihood,
-    build_method,
-    one_of,
-    whole,
-)
+from cavity.estimators.registry import CLASSIFICATION, build_likelihood, build_method
 from cavity.estimators.settings import Settings, is_auto
+from cavity.families.values import one_of, whole
 from cavity.inducing.base import AbstractInducing
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.part_counts import count_parts

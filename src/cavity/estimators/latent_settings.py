@@ -3,7 +3,8 @@
 import jax
 import numpy as np
 
-from cavity.estimators.registry import LIKELIHOODS, METHODS, as_asked, one_of, whole
+from cavity.estimators.registry import LIKELIHOODS, METHODS, as_asked
+from cavity.families.values import one_of, whole
 from cavity.inference.propagation import Moments
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.text_form import parse

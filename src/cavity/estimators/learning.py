@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 
 from cavity.estimators.asked_priors import asked_priors
 from cavity.estimators.left_to_data import is_auto, is_enough
-from cavity.estimators.registry import build_method, whole
+from cavity.estimators.registry import build_method
 from cavity.estimators.settings import AUTO_INDUCING, Settings, build
+from cavity.families.values import whole
 from cavity.learning.data.batched import survey
 from cavity.learning.data.batches import Batches
 from cavity.learning.initialisation.inducing_points import cluster_blocks

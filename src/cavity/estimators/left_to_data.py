@@ -1,6 +1,7 @@
 """Settings that are left to be chosen from the data, and where that cannot be done."""
 
-from cavity.estimators.registry import build_method, whole
+from cavity.estimators.registry import build_method
+from cavity.families.values import whole
 from cavity.learning.plans.trials import has_volume
 from cavity.likelihoods.base import AbstractLikelihood
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from cavity.estimators.blocks import feature_blocks
 from cavity.estimators.categories import feature_groups
-from cavity.estimators.integrated import PARTS, asked_parts
 from cavity.estimators.learning import Learned, Problem
-from cavity.estimators.registry import REGRESSION, build_likelihood, one_of, whole
+from cavity.estimators.registry import REGRESSION, build_likelihood
+from cavity.families.linear import LINEAR, PARTS, asked_parts
+from cavity.families.values import one_of, whole
 from cavity.learning.initialisation.linear import PRIORS, output_spread, starting_linear
 from cavity.learning.initialisation.linear_priors import averaged_over, linear_priors
 from cavity.learning.integration.averaged import MOST, QUICK, averaged
@@ -45,7 +46,7 @@ def check_linear(asked: AbstractLinearSettings) -> None:
     """Refuses impossible settings before any work."""
     if not isinstance(asked.prior, AbstractWeightPrior):
         one_of("prior", asked.prior, PRIORS)
-    whole("max_iterations", asked.max_iterations, 0)
+    LINEAR.check(asked)
     asked_parts(asked.integrate)
     level: Any = asked.level
     if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < float(level) < 1.0:

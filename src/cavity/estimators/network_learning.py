@@ -6,8 +6,9 @@ import numpy as np
 
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.network_settings import AbstractNetworkSettings
-from cavity.estimators.registry import build_likelihood, whole
+from cavity.estimators.registry import build_likelihood
 from cavity.estimators.settings import check_held
+from cavity.families.values import whole
 from cavity.learning.initialisation.network import (
     held_output,
     network_at_mode,

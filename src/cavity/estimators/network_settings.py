@@ -3,7 +3,8 @@
 import dataclasses
 from typing import Any
 
-from cavity.estimators.registry import one_of, whole
+from cavity.families.network import NETWORK
+from cavity.families.values import one_of
 from cavity.inference.networks.activations import activation_of
 from cavity.learning.initialisation.linear import PRIORS
 from cavity.models.network.checks import checked_widths
@@ -33,11 +34,7 @@ class AbstractNetworkSettings:
 def check_network_settings(asked: AbstractNetworkSettings) -> None:
     """Refuses impossible settings before any work."""
     checked_widths(asked.hidden)
-    whole("n_starts", asked.n_starts, 1)
-    whole("max_iterations", asked.max_iterations, 0)
-    whole("steps", asked.steps, 1)
-    if asked.batch is not None:
-        whole("batch", asked.batch, 1, "None (all rows, with sites of their own) or ")
+    NETWORK.check(asked)
     activation: Any = asked.activation
     activation_of(activation)
     prior: Any = asked.prior

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from cavity.estimators.registry import MEANS, one_of
+from cavity.families.options import MEANS
+from cavity.families.values import one_of
 from cavity.means import AbstractMean, BayesianLinear, Constant, Linear, Zero
 
 # Deviations of a linear mean at its centre and along each column, in spreads of the outputs.

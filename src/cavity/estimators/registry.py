@@ -1,15 +1,15 @@
-"""The names of likelihoods, methods and means, for estimators and the command line.
+"""The names of likelihoods and methods, for estimators and the command line.
 
 A likelihood or a method is added to the table here, and every interface knows it.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Literal
 
-import numpy as np
-
 from cavity import likelihoods
+from cavity.families.options import CLASSIFICATION, REGRESSION
+from cavity.families.values import one_of
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.methods.methods import Laplace, LocalBound, MeanField, PowerEP, TiedPowerEP
@@ -19,9 +19,8 @@ from cavity.likelihoods.support import Support
 
 Method = AbstractMethod | MCMC
 
-REGRESSION, CLASSIFICATION = TASKS = ("regression", "classification")
+TASKS = (REGRESSION, CLASSIFICATION)
 ESTIMATORS = {REGRESSION: "GPRegressor", CLASSIFICATION: "GPClassifier"}
-MEANS = ("zero", "constant", "linear")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,29 +81,6 @@ METHODS: dict[str, Callable[[], Method]] = {
 def as_asked(value: object) -> str:
     """A likelihood or a method as a user asked for it: its name, or that of its class."""
     return repr(value) if isinstance(value, str) else type(value).__name__
-
-
-def one_of(name: str, value: object, known: Collection[str]) -> str:
-    """The value, if it is a known one.
-
-    Raises:
-        ValueError: naming the known values.
-    """
-    if not isinstance(value, str) or value not in known:
-        raise ValueError(f"{name} must be one of {sorted(known)}, given {value!r}")
-    return value
-
-
-def whole(name: str, value: object, least: int, otherwise: str = "") -> int:
-    """The value as an int, if it is a whole number that is large enough.
-
-    Raises:
-        ValueError: saying what is wanted (or `otherwise`), and what was given.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        wanted = f"{otherwise}a whole number of at least {least}"
-        raise ValueError(f"{name} must be {wanted}, given {value!r}")
-    return int(value)
 
 
 # ------------------------------------------------------------------------------- likelihoods

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_array, validate_data
 from cavity.estimators.base import AbstractPredictor, given, not_both
 from cavity.estimators.frames import dates_as_days
 from cavity.estimators.going_on import for_streams
-from cavity.estimators.registry import REGRESSION, one_of, whole
+from cavity.estimators.registry import REGRESSION
 from cavity.estimators.sampling import sample_outputs
 from cavity.estimators.settings import check
+from cavity.families.values import one_of, whole
 from cavity.learning.data.batches import Batches
 from cavity.learning.data.scales import tally
 from cavity.learning.double_precision import in_double

@@ -20,12 +20,11 @@ from cavity.estimators.registry import (
     as_asked,
     build_likelihood,
     build_method,
-    one_of,
     suited,
     suits,
     task_of,
-    whole,
 )
+from cavity.families.values import one_of, whole
 from cavity.inducing.base import AbstractInducing, Points
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.random_fourier import feature_count

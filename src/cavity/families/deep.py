@@ -1,27 +1,78 @@
 """Deep Gaussian processes."""
 
-from cavity.families.base import Family, Rule
+from cavity.families.base import Family, Option, Rule, Setting
+from cavity.families.options import (
+    BY_TASK,
+    CLASSIFICATION,
+    JITTER,
+    KERNEL,
+    MEAN,
+    METHOD,
+    POWER,
+    POWER_IS_A_NUMBER,
+    RANDOM_STATE,
+    REGRESSION,
+    STANDARDISE,
+    inducing,
+)
+from cavity.families.values import Whole
 
 DEEP = Family(
     name="deep",
     called="a deep model",
     several="deep models",
-    options={"layers": "--layers", "width": "--width", "steps": "--steps"},
+    estimators={
+        REGRESSION: "cavity.estimators.deep:DeepGPRegressor",
+        CLASSIFICATION: "cavity.estimators.deep:DeepGPClassifier",
+    },
+    fitting="cavity.cli.gp:FitDeep",
+    settings=(
+        KERNEL,
+        Setting(
+            "n_layers",
+            2,
+            Whole(1),
+            Option("--layers", "N", "The last one included.", "whole"),
+        ),
+        Setting(
+            "width",
+            "auto",
+            option=Option(
+                "--width",
+                "N",
+                "Functions of each hidden layer: as many as inputs, 30 at the most.",
+                "whole",
+            ),
+        ),
+        inducing(100, "a deep model", "Of a deep model 100 in each layer."),
+        POWER,
+        MEAN,
+        Setting("n_nodes", 2, Whole(1)),
+        Setting(
+            "steps",
+            2500,
+            Whole(0),
+            Option("--steps", "N", "Of learning a deep model, on 500 rows each.", "whole"),
+        ),
+        Setting("batch", 500, Whole(1, none="all rows")),
+        Setting("learning_rate", 0.02),
+        STANDARDISE,
+        JITTER,
+        RANDOM_STATE,
+    ),
+    only=BY_TASK,
+    command=(Setting("method", "tied", option=METHOD),),
     unused={
-        "restarts": "a deep model is learned once: leave it out",
-        "max_iterations": "a deep model is learned in steps: give --steps instead",
-        "batch_rows": "a deep model needs all rows in memory: leave it out",
+        "--restarts": "a deep model is learned once: leave it out",
+        "--max-iterations": "a deep model is learned in steps: give --steps instead",
+        "--batch-rows": "a deep model needs all rows in memory: leave it out",
     },
     rules=(
         Rule(
-            lambda asked: asked.method not in ("power_ep", "tied"),
+            lambda asked: asked["method"] != "tied",
             "--method",
             "a deep model has one method, 'tied', not '{method}': leave --method out",
         ),
-        Rule(
-            lambda asked: asked.inducing == "full",
-            "--inducing",
-            "a deep model needs inducing points: a number, or auto",
-        ),
+        POWER_IS_A_NUMBER,
     ),
 )

@@ -1,11 +1,168 @@
 """Gaussian processes of one layer."""
 
-from cavity.families.base import Family
+from cavity.families.base import Family, Option, Rule, Setting
+from cavity.families.options import (
+    BY_TASK,
+    CLASSIFICATION,
+    INDUCING,
+    JITTER,
+    KERNEL,
+    MAX_ITERATIONS,
+    MEAN,
+    METHOD,
+    POWER,
+    RANDOM_STATE,
+    REGRESSION,
+    RESTARTS,
+    STANDARDISE,
+    points_of,
+)
+from cavity.families.values import Names, Whole
+
+METHODS = ("power_ep", "laplace", "local_bound", "mean_field", "tied", "mcmc")
+KINDS = ("points", "windows", "waves", "slopes")
+PRIORS = ("weak", "none")
 
 GP = Family(
     name="gp",
     called="a Gaussian process",
     several="Gaussian processes",
-    options={"priors": "--priors"},
-    values={"priors": ("weak", "none")},
+    estimators={
+        REGRESSION: "cavity.estimators.regressor:GPRegressor",
+        CLASSIFICATION: "cavity.estimators.classifier:GPClassifier",
+    },
+    fitting="cavity.cli.gp:FitGP",
+    settings=(
+        KERNEL,
+        Setting(
+            "method",
+            "power_ep",
+            Names(METHODS, objects=True),
+            Option(
+                METHOD.name,
+                METHOD.metavar,
+                "Inference: power_ep; laplace; local_bound or mean_field, of student_t, laplace "
+                "and logit; tied, for long tables; mcmc, draws, for small ones.",
+            ),
+        ),
+        POWER.with_default(
+            0.5,
+            "From 0, variational, to 1, EP; no matter in a full GP with Gaussian noise. auto: "
+            "that of 0, 0.5 and 1 which gives rows that were left out the largest density.",
+        ),
+        Setting(
+            "n_inducing",
+            "auto",
+            option=Option(
+                *INDUCING,
+                "Inducing points; auto: a full GP up to 1,000 rows, 200 points beyond. enough: a "
+                "full GP up to 1,000 rows, beyond as many as the evidence needs, 1,000 at the "
+                "most.",
+                read=points_of,
+            ),
+        ),
+        Setting("inducing", "greedy"),
+        Setting(
+            "inducing_kind",
+            "points",
+            Names(KINDS),
+            Option(
+                "--inducing-kind",
+                "NAME",
+                "What inducing variables are, with --inducing N: points, windows, waves or "
+                "slopes.",
+            ),
+        ),
+        Setting("learn_inducing", True),
+        Setting("max_inducing", 1000, Whole(1)),
+        MEAN,
+        STANDARDISE,
+        Setting(
+            "priors",
+            "weak",
+            Names(PRIORS, objects=True),
+            Option(
+                "--priors",
+                "weak|none",
+                "Of variances, lengthscales and noise, in units of the data; they matter where "
+                "rows are few.",
+            ),
+        ),
+        RESTARTS,
+        MAX_ITERATIONS,
+        Setting("tolerance", 1e-3),
+        JITTER,
+        RANDOM_STATE,
+    ),
+    only=BY_TASK | {REGRESSION: (*BY_TASK[REGRESSION], Setting("block_size"))},
+    command=(
+        Setting(
+            "draws",
+            option=Option(
+                "--draws", "N", "Of each of four chains, with --method mcmc: 1000.", "whole", 20
+            ),
+        ),
+    ),
+    rules=(
+        Rule(
+            lambda asked: asked["method"] == "mcmc" and asked["n_inducing"] not in ("auto", None),
+            "--inducing",
+            "'mcmc' is for the full GP: leave --inducing out",
+        ),
+        Rule(
+            lambda asked: asked["method"] == "mcmc" and len(asked["targets"]) > 1,
+            "--target",
+            "'mcmc' takes one target; fit each one alone",
+        ),
+        Rule(
+            lambda asked: asked["method"] != "mcmc" and asked["draws"] is not None,
+            "--draws",
+            "draws are made with --method mcmc only",
+        ),
+        Rule(
+            lambda asked: asked["method"] == "tied" and asked["n_inducing"] is None,
+            "--inducing",
+            "'tied' needs inducing points: a number, or auto",
+        ),
+        Rule(
+            lambda asked: asked["power"] == "auto" and asked["method"] == "mcmc",
+            "--power",
+            "'mcmc' draws at no power: leave --power out",
+        ),
+        Rule(
+            lambda asked: asked["power"] == "auto" and asked["batch_rows"] is not None,
+            "--power",
+            "auto needs all rows in memory: give a number, or no --batch-rows",
+        ),
+        Rule(
+            lambda asked: (
+                asked["inducing_kind"] != "points"
+                and asked["n_inducing"] in ("auto", "enough", None)
+            ),
+            "--inducing-kind",
+            "'{inducing_kind}' needs --inducing with a number",
+        ),
+        Rule(
+            lambda asked: asked["n_inducing"] == "enough" and asked["method"] == "tied",
+            "--inducing",
+            "enough needs a site for every row: not --method tied",
+        ),
+        Rule(
+            lambda asked: asked["n_inducing"] == "enough" and asked["batch_rows"] is not None,
+            "--inducing",
+            "enough needs all rows in memory: a number, or no --batch-rows",
+        ),
+        Rule(
+            lambda asked: (
+                asked["batch_rows"] is not None and asked["method"] not in ("power_ep", "tied")
+            ),
+            "--batch-rows",
+            "'{method}' needs all rows in memory: leave it out",
+        ),
+        Rule(
+            lambda asked: asked["batch_rows"] is not None and asked["n_inducing"] is None,
+            "--batch-rows",
+            "a full GP needs all rows in memory: leave it out",
+        ),
+    ),
 )

@@ -1,47 +1,143 @@
 """Gaussian processes of images."""
 
-from cavity.families.base import Family, Rule
+import re
+
+from cavity.families.base import Family, Option, Rule, Setting
+from cavity.families.options import CLASSIFICATION, JITTER, OF_CLASSES, POWER, RANDOM_STATE
+from cavity.families.values import Names, Whole
+from cavity.families.weights import iterations
 
 PARTS = ("position", "weighted", "invariant", "auto")
+SHAPE = r"[1-9]\d{0,4}x[1-9]\d{0,4}(x[1-9]\d{0,2})?"
+
+
+def shape_of(typed: str) -> tuple[int, ...]:
+    """The shape of an image, from text such as 28x28 or 32x32x3.
+
+    Raises:
+        ValueError: for other text.
+    """
+    if not re.fullmatch(SHAPE, typed):
+        raise ValueError(f"'{typed}' is not like 28x28, or 32x32x3 with three channels")
+    return tuple(map(int, typed.split("x")))
+
+
+def patches_of(typed: str) -> tuple[tuple[int, int], str | None]:
+    """The shape of a patch, and the kernel of whole images beside the sum over patches.
+
+    Raises:
+        ValueError: for text that is no kernel of images.
+    """
+    found = re.fullmatch(r"conv([1-9]\d*)(?:x([1-9]\d*))?(?:\s*\+\s*(rbf))?", typed.strip())
+    if found is None:
+        raise ValueError(
+            f"'{typed}' is not a kernel of images, such as conv5, conv3x7 or conv5 + rbf"
+        )
+    return (int(found[1]), int(found[2] or found[1])), found[3]
+
+
+def _count(typed: str) -> int:
+    """The number of inducing patches."""
+    if not typed.isdecimal():
+        raise ValueError("give the number of inducing patches, or leave it out")
+    return int(typed)
+
 
 IMAGES = Family(
     name="gp",
     called="a model of images",
     several="images",
-    options={"image_shape": "--image-shape", "parts": "--parts"},
+    estimators={CLASSIFICATION: "cavity.estimators.images:ConvGPClassifier"},
+    fitting="cavity.cli.images:FitImages",
+    settings=(
+        Setting(
+            "image_shape",
+            option=Option(
+                "--image-shape",
+                "HxW",
+                "Inputs are the pixels of images, row by row: 28x28, in colour 32x32x3.",
+                read=shape_of,
+            ),
+        ),
+        Setting("patch_shape", (5, 5)),
+        Setting("stride", 1),
+        Setting("channels", "joint"),
+        Setting(
+            "parts",
+            "auto",
+            Names(PARTS, objects=True),
+            Option(
+                "--parts",
+                "NAME",
+                "How patches count: by position, weighted, invariant, or auto; auto.",
+            ),
+        ),
+        Setting("plus"),
+        Setting("method", "power_ep"),
+        POWER,
+        Setting(
+            "n_inducing",
+            100,
+            Whole(1),
+            Option("--inducing", "N", "Of images 100 patches.", read=_count),
+        ),
+        Setting("n_learning", 5000, Whole(2)),
+        iterations(50),
+        Setting("scale_iterations", 30, Whole(0)),
+        Setting("steps", 0, Whole(0)),
+        Setting("batch", 200, Whole(1)),
+        JITTER,
+        RANDOM_STATE,
+    ),
+    only={CLASSIFICATION: (OF_CLASSES,)},
+    command=(
+        Setting(
+            "kernel",
+            ((5, 5), None),
+            option=Option(
+                "--kernel",
+                "TEXT",
+                'Of images "conv5", patches of 5 x 5 pixels, or "conv5 + rbf".',
+                read=patches_of,
+            ),
+        ),
+    ),
     unused={
-        "method": "images have one method, 'power_ep': leave it out",
-        "restarts": "a model of images is learned once: leave it out",
-        "mean": "a model of images has a constant mean: leave it out",
-        "priors": "parameters of a model of images have no priors: leave it out",
-        "inducing_kind": "a model of images has inducing patches: leave it out",
-        "noise_column": "images have classes: leave it out",
-        "exposure_column": "images have classes: leave it out",
-        "batch_rows": "a model of images needs all rows in memory: leave it out",
-        "checkpoint": "a model of images keeps nothing on the way: leave it out",
+        "--method": "images have one method, 'power_ep': leave it out",
+        "--restarts": "a model of images is learned once: leave it out",
+        "--mean": "a model of images has a constant mean: leave it out",
+        "--priors": "parameters of a model of images have no priors: leave it out",
+        "--inducing-kind": "a model of images has inducing patches: leave it out",
+        "--noise-column": "images have classes: leave it out",
+        "--exposure-column": "images have classes: leave it out",
+        "--batch-rows": "a model of images needs all rows in memory: leave it out",
+        "--checkpoint": "a model of images keeps nothing on the way: leave it out",
     },
-    values={"parts": PARTS},
     rules=(
         Rule(
-            lambda asked: asked.task not in (None, "classification"),
+            lambda asked: asked["task"] not in (None, CLASSIFICATION),
             "--task",
             "images are for classification: leave it out",
         ),
         Rule(
-            lambda asked: len(asked.targets or ()) > 1,
+            lambda asked: len(asked["targets"]) > 1,
             "--target",
             "images take one target; fit each one alone",
         ),
         Rule(
-            lambda asked: not asked.inducing.isdecimal() and asked.given("inducing"),
-            "--inducing",
-            "give the number of inducing patches, or leave it out",
-        ),
-        Rule(
-            lambda asked: asked.power == "auto",
+            lambda asked: asked["power"] == "auto",
             "--power",
             "give a number from 0 to 1, or leave it out",
         ),
+        Rule(
+            lambda asked: any(
+                patch > side
+                for patch, side in zip(asked["kernel"][0], asked["image_shape"], strict=False)
+            ),
+            "--kernel",
+            "patches of {kernel[0][0]} x {kernel[0][1]} pixels are larger than the image, "
+            "{image_shape[0]} x {image_shape[1]}",
+        ),
     ),
-    chosen_by="image_shape",
+    chosen_by="--image-shape",
 )

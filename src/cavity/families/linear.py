@@ -1,26 +1,124 @@
 """Linear models with sparse priors."""
 
-from cavity.families.base import Family, Rule
-from cavity.families.weights import ONE_FUNCTION, PRIORS, unused
+from collections.abc import Sequence
+
+from cavity.families.base import Family, Option, Rule, Setting
+from cavity.families.options import (
+    BY_TASK,
+    CLASSIFICATION,
+    POWER_IS_A_NUMBER,
+    RANDOM_STATE,
+    REGRESSION,
+    STANDARDISE,
+)
+from cavity.families.values import one_of
+from cavity.families.weights import EP, ONE_FUNCTION, iterations, prior, unused
+
+# What can be averaged over, and how the names of these parameters begin.
+PARTS = {"noise": "likelihood.", "prior": "prior."}
+WORDS = ("all", "none", *PARTS)
+
+
+def asked_parts(integrate: object) -> tuple[str, ...]:
+    """The parts whose parameters are to be averaged over.
+
+    Args:
+        integrate: "all", "noise", "prior", a list of the latter; "none" or None for none.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    if integrate is None:
+        return ()
+    words = [integrate] if isinstance(integrate, str) else integrate
+    if not isinstance(words, Sequence):
+        raise ValueError(
+            f"integrate must be 'all', 'none', 'noise', 'prior' or both of these, given "
+            f"{integrate!r}"
+        )
+    found = [one_of("integrate", word, WORDS) for word in words]
+    if len(found) > 1 and not set(found) <= set(PARTS):
+        raise ValueError(f"'all' and 'none' stand alone in integrate, given {integrate!r}")
+    if "all" in found:
+        return tuple(PARTS)
+    return tuple(dict.fromkeys(word for word in found if word != "none"))
+
+
+def _parts(typed: str) -> list[str]:
+    """Words between commas, each known."""
+    words = typed.split(",")
+    asked_parts(words)
+    return words
+
+
+def _intercept(typed: str) -> bool:
+    """Presence of an intercept, as a prior mean is typed."""
+    if typed == "linear":
+        raise ValueError("a linear model has an intercept, or with --mean zero none")
+    return one_of("the mean", typed, ("constant", "zero")) == "constant"
+
 
 LINEAR = Family(
     name="linear",
     called="a linear model",
     several="linear models",
-    options={"prior": "--prior", "blocks": "--blocks", "integrate": "--integrate"},
+    estimators={
+        REGRESSION: "cavity.estimators.linear:LinearRegressor",
+        CLASSIFICATION: "cavity.estimators.linear:LinearClassifier",
+    },
+    fitting="cavity.cli.linear:FitLinear",
+    settings=(
+        prior(
+            "spike_slab",
+            "Of the coefficients of a linear model: spike_slab, horseshoe, laplace, student_t, "
+            "gaussian or ard; spike_slab.",
+        ),
+        EP,
+        Setting("groups"),
+        Setting(
+            "blocks",
+            option=Option(
+                "--blocks",
+                "",
+                "The columns of one category are zero together or not at all.",
+                "flag",
+            ),
+        ),
+        Setting(
+            "integrate",
+            "all",
+            option=Option(
+                "--integrate",
+                "PARTS",
+                "Parameters to average over: all, the default, none, noise, prior.",
+                read=_parts,
+            ),
+        ),
+        Setting(
+            "fit_intercept",
+            True,
+            option=Option(
+                "--mean",
+                "NAME",
+                "A linear model has an intercept, with zero none.",
+                read=_intercept,
+            ),
+        ),
+        Setting("level", 0.9),
+        STANDARDISE,
+        iterations(200),
+        Setting("tolerance", 1e-3),
+        RANDOM_STATE,
+    ),
+    only=BY_TASK,
     unused=unused("a linear model"),
-    values={"prior": PRIORS},
     rules=(
         ONE_FUNCTION,
         Rule(
-            lambda asked: asked.blocks and asked.prior == "laplace",
+            lambda asked: bool(asked["blocks"]) and asked["prior"] == "laplace",
             "--blocks",
             "a Laplace prior is no scale mixture here: take another --prior",
         ),
-        Rule(
-            lambda asked: asked.mean == "linear",
-            "--mean",
-            "a linear model has an intercept, or with --mean zero none",
-        ),
+        POWER_IS_A_NUMBER,
     ),
 )

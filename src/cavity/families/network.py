@@ -1,56 +1,116 @@
 """Networks with priors on their weights."""
 
-from cavity.families.base import Family, Rule
-from cavity.families.weights import ONE_FUNCTION, PRIORS, unused
+from cavity.families.base import Family, Option, Rule, Setting
+from cavity.families.options import (
+    BY_TASK,
+    CLASSIFICATION,
+    POWER_IS_A_NUMBER,
+    RANDOM_STATE,
+    REGRESSION,
+    RESTARTS,
+    STANDARDISE,
+)
+from cavity.families.values import Whole
+from cavity.families.weights import EP, ONE_FUNCTION, iterations, prior, unused
+
+UNUSED = unused("a network") | {"--mean": "a network has a bias: leave it out"}
+
+
+def units_of(typed: str) -> int | tuple[int, ...]:
+    """The units of a hidden layer, or of several, as they are typed.
+
+    Raises:
+        ValueError: for what is no number of units.
+    """
+    parts = [part.strip() for part in typed.split(",")]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise ValueError(
+            f"'{typed}' is not a number of units, such as 10, or one for each layer, such as 10,5"
+        )
+    widths = tuple(map(int, parts))
+    return widths if widths[1:] else widths[0]
+
 
 NETWORK = Family(
     name="network",
     called="a network",
     several="networks",
-    options={
-        "prior": "--prior",
-        "units": "--hidden",
-        "batch": "--batch",
-        "steps": "--steps",
+    estimators={
+        REGRESSION: "cavity.estimators.network:NetworkRegressor",
+        CLASSIFICATION: "cavity.estimators.network:NetworkClassifier",
     },
-    unused={
-        setting: reason
-        for setting, reason in unused("a network").items()
-        if setting != "restarts"  # which with minibatches is refused for another reason
-    }
-    | {"mean": "a network has a bias: leave it out"},
-    values={"prior": PRIORS},
+    fitting="cavity.cli.network:FitNetwork",
+    settings=(
+        Setting(
+            "hidden",
+            10,
+            option=Option(
+                "--hidden",
+                "N",
+                "Units, or those of each layer: 10, or 10,5.",
+                read=units_of,
+            ),
+        ),
+        prior("ard", "Of the weights of a network's units one of these; ard."),
+        Setting("activation", "erf"),
+        Setting("linear", False),
+        EP,
+        Setting("groups"),
+        Setting("n_starts", 3, Whole(1)),
+        Setting(
+            "batch",
+            None,
+            Whole(1, none="all rows, with sites of their own"),
+            Option(
+                "--batch",
+                "ROWS",
+                "Rows of a minibatch: learns from minibatches, with one site for all rows.",
+                "whole",
+            ),
+        ),
+        Setting(
+            "steps",
+            2000,
+            Whole(1),
+            Option("--steps", "N", "Of a network with --batch, a minibatch each.", "whole"),
+        ),
+        STANDARDISE,
+        iterations(100),
+        Setting("tolerance", 1e-2),
+        RANDOM_STATE,
+    ),
+    only=BY_TASK,
+    # which with minibatches is refused for another reason
+    command=(RESTARTS,),
+    unused={option: reason for option, reason in UNUSED.items() if option != "--restarts"},
     rules=(
         Rule(
-            lambda asked: asked.batch is None and asked.steps is not None,
+            lambda asked: asked["batch"] is None and "steps" in asked["given"],
             "--steps",
             "a network is learned in steps with --batch ROWS: add it",
         ),
         Rule(
-            lambda asked: asked.batch is not None and asked.restarts > 0,
+            lambda asked: asked["batch"] is not None and asked["n_restarts"] > 0,
             "--restarts",
             "with --batch a network is learned from one start: leave it out",
         ),
+        Rule(lambda asked: asked["n_restarts"] > 0, "--restarts", UNUSED["--restarts"]),
         Rule(
-            lambda asked: asked.restarts > 0,
-            "--restarts",
-            unused("a network")["restarts"],
-        ),
-        Rule(
-            lambda asked: asked.batch is not None and asked.given("max_iterations"),
+            lambda asked: asked["batch"] is not None and "max_iterations" in asked["given"],
             "--max-iterations",
             "with --batch a network is learned in --steps: give these",
         ),
         Rule(
-            lambda asked: asked.batch is not None and asked.prior not in (None, "ard", "gaussian"),
+            lambda asked: asked["batch"] is not None and asked["prior"] not in ("ard", "gaussian"),
             "--batch",
             "it is for --prior ard or gaussian, given {prior}",
         ),
         ONE_FUNCTION,
         Rule(
-            lambda asked: len(asked.targets or ()) > 1,
+            lambda asked: len(asked["targets"]) > 1,
             "--target",
             "a network takes one target; fit each one alone",
         ),
+        POWER_IS_A_NUMBER,
     ),
 )

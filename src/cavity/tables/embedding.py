@@ -13,7 +13,7 @@ from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.tree import named
 from cavity.parameters import Units, units
 from cavity.persistence import model_file as storage
-from cavity.persistence.errors import DataError, StorageError
+from cavity.persistence.errors import DataError
 from cavity.persistence.typed_values import WrongValue, typed
 from cavity.tables import cells
 from cavity.tables.column_types import evidence
@@ -24,11 +24,9 @@ from cavity.tables.fit_records import (
     check_posterior,
     described_by,
     numbers,
-    task_of,
 )
-from cavity.tables.forecasting import TableForecaster
 from cavity.tables.schema import Column, Schema, need_column, refuse_infinite
-from cavity.tables.table_model import EMBEDDING, FORECASTER, TableModel, parameters
+from cavity.tables.table_model import parameters
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -83,35 +81,24 @@ class TableEmbedding:
 
     @staticmethod
     def load(path: str | Path) -> "TableEmbedding":
-        """The model in a file that `save` wrote.
+        """The embedding in a file that `save` wrote.
 
         Raises:
             StorageError: if it cannot be read, is damaged, or holds something else.
         """
-        fitted = load_fitted(path)
-        if not isinstance(fitted, TableEmbedding):
-            raise StorageError(
-                f"{path} holds a {fitted.record['task']} of "
-                f"{', '.join(fitted.targets)}, and no embedding: 'cavity predict' is for it; "
-                "'cavity fit --model latent' makes embeddings"
-            )
-        return fitted
+        return TableEmbedding.described(path, *storage.load(path))
 
+    @staticmethod
+    def described(
+        path: str | Path, posterior: AbstractPosterior, about: Mapping[str, Any]
+    ) -> "TableEmbedding":
+        """The embedding of a posterior and what its file says of it.
 
-def load_fitted(path: str | Path) -> TableModel | TableEmbedding | TableForecaster:
-    """The model in a file that `cavity fit` wrote, of any kind.
-
-    Raises:
-        StorageError: if it cannot be read, is damaged, or holds something else.
-    """
-    posterior, about = storage.load(path)
-    task = task_of(about)
-    if task == FORECASTER:
-        return TableForecaster.described(path, posterior, about)
-    if task != EMBEDDING:
-        return TableModel.described(path, posterior, about)
-    with described_by(path, about):
-        return _embedding(posterior, about)
+        Raises:
+            StorageError: if that does not describe a table.
+        """
+        with described_by(path, about):
+            return _embedding(posterior, about)
 
 
 def _embedding(posterior: AbstractPosterior, about: Mapping[str, Any]) -> TableEmbedding:

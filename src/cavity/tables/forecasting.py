@@ -16,7 +16,7 @@ from cavity.models.state_space.propagation import StateBelief
 from cavity.numerics.text import quoted, shortened
 from cavity.numerics.types import Array
 from cavity.persistence import model_file as storage
-from cavity.persistence.errors import DataError, StorageError
+from cavity.persistence.errors import DataError
 from cavity.persistence.typed_values import Large, typed
 from cavity.tables import cells
 from cavity.tables.column_types import evidence
@@ -27,10 +27,9 @@ from cavity.tables.fit_records import (
     check_posterior,
     described_by,
     numbers,
-    task_of,
 )
 from cavity.tables.schema import Column, Schema, need_column, refuse_infinite
-from cavity.tables.table_model import FORECASTER, parameters
+from cavity.tables.table_model import parameters
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -148,13 +147,7 @@ class TableForecaster:
         Raises:
             StorageError: if it cannot be read, is damaged, or holds something else.
         """
-        posterior, about = storage.load(path)
-        if task_of(about) != FORECASTER:
-            raise StorageError(
-                f"{path} holds no model of a time series; 'cavity fit --model state-space' makes "
-                "them"
-            )
-        return TableForecaster.described(path, posterior, about)
+        return TableForecaster.described(path, *storage.load(path))
 
     @staticmethod
     def described(

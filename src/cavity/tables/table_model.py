@@ -31,7 +31,7 @@ from cavity.numerics.text import plural
 from cavity.numerics.tree import named
 from cavity.parameters import Units, units
 from cavity.persistence import model_file as storage
-from cavity.persistence.errors import DataError, StorageError
+from cavity.persistence.errors import DataError
 from cavity.persistence.typed_values import WrongValue, typed
 from cavity.tables.fit_records import (
     Counts,
@@ -41,16 +41,11 @@ from cavity.tables.fit_records import (
     check_targets_of,
     described_by,
     numbers,
-    task_of,
 )
 from cavity.tables.schema import Encoded, Schema
 
 # Rows whose distributions are tabulated at a time.
 PART = 4_000
-# The task of model files that hold an embedding.
-EMBEDDING = "embedding"
-# The task of those that hold a model of a time series.
-FORECASTER = "forecast"
 # Scales are larger.
 SMALLEST = float(np.finfo(float).tiny)
 
@@ -224,19 +219,7 @@ class TableModel:
         Raises:
             StorageError: if it cannot be read, is damaged, or holds something else.
         """
-        posterior, about = storage.load(path)
-        task = task_of(about)
-        if task == EMBEDDING:
-            raise StorageError(
-                f"{path} holds an embedding, which has no target to predict; use 'cavity embed', "
-                "'cavity impute', 'cavity show' or 'cavity report'"
-            )
-        if task == FORECASTER:
-            raise StorageError(
-                f"{path} holds a model of a time series, which goes on from its last row; use "
-                "'cavity forecast' or 'cavity show'"
-            )
-        return cls.described(path, posterior, about)
+        return cls.described(path, *storage.load(path))
 
     @classmethod
     def described(

@@ -1,0 +1,77 @@
+"""Work that `cavity fit` does for a family: a table read, an estimator, a model file."""
+
+import abc
+import importlib
+from typing import Any
+
+from cavity.cli.asked import Asked
+from cavity.cli.request import Request
+from cavity.cli.session import Session
+
+
+class AbstractFitting(abc.ABC):
+    """`cavity fit` for the families of one kind of table; `run_fit` calls these in their order.
+
+    Args:
+        session: for warnings and notes.
+        asked: what is asked for.
+    """
+
+    def __init__(self, session: Session, asked: Asked):
+        self.session, self.asked = session, asked
+
+    @property
+    def request(self) -> Request:
+        """The options of all families."""
+        return self.asked.request
+
+    @abc.abstractmethod
+    def check(self) -> None:
+        """Raises a usage error for what is wrong before any file is opened."""
+
+    @abc.abstractmethod
+    def read(self) -> None:
+        """Opens the tables; raises DataError for what cannot be used in them."""
+
+    @abc.abstractmethod
+    def estimator(self) -> Any:
+        """An estimator to fit."""
+
+    @abc.abstractmethod
+    def data(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of the estimator's `fit`."""
+
+    @abc.abstractmethod
+    def saved(self, estimator: Any) -> Any:
+        """Contents of the model file of a fitted estimator, with a `record`."""
+
+    def tested(self, saved: Any) -> Any:
+        """The contents with scores on the test table, where there is one; else None."""
+        return None
+
+    @property
+    def samples(self) -> bool:
+        """True if the fit draws, and has no evidence to show."""
+        return False
+
+    @property
+    def spool(self) -> Any:
+        """The place of the numbers of a long table, where it is read in parts."""
+        return None
+
+
+def loaded(path: str) -> Any:
+    """What an import path such as "cavity.estimators.deep:DeepGPRegressor" names."""
+    home, _, name = path.partition(":")
+    return getattr(importlib.import_module(home), name)
+
+
+def estimator_of(asked: Asked, task: str, **settings: Any) -> Any:
+    """The estimator of a family for a task, with the settings that were given.
+
+    Args:
+        asked: what is asked for.
+        task: such as "regression".
+        **settings: in place of those.
+    """
+    return loaded(asked.family.estimators[task])(**asked.parameters | settings)

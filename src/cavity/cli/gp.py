@@ -1,0 +1,245 @@
+"""`cavity fit` for Gaussian processes, and for layers of them."""
+
+import re
+from typing import Any
+
+import jax
+import numpy as np
+
+from cavity.cli.rows import FitRows
+from cavity.cli.session import blaming, usage
+from cavity.cli.training_tables import in_batches
+from cavity.estimators.class_form import with_affordable_form
+from cavity.estimators.classifier import GPClassifier
+from cavity.estimators.layers import layers_of
+from cavity.estimators.registry import CLASSIFICATION, Method, build_method, named_likelihood
+from cavity.estimators.settings import (
+    AUTO_INDUCING,
+    FULL_ROWS,
+    Settings,
+    automatic_inducing,
+    check_full_rows,
+)
+from cavity.inducing.base import Points
+from cavity.kernels.patch_text import CONV
+from cavity.kernels.stationary import RBF
+from cavity.kernels.text_form import parse, text
+from cavity.learning.cost import estimate_cost
+from cavity.learning.double_precision import in_double
+from cavity.learning.mcmc.kernels import blackjax
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import TiedPowerEP
+from cavity.likelihoods.gaussian import Gaussian
+from cavity.models.base import AbstractModel
+from cavity.models.gp import GP
+from cavity.tables.schema import Schema
+from cavity.tables.table_model import TableModel
+
+MINIBATCH = 1_000  # rows of a minibatch of a long table
+WORTH_SAYING = 10.0  # seconds of an estimate from which on it is printed
+
+
+class FitKernels(FitRows):
+    """A model with a kernel of the columns."""
+
+    def check(self) -> None:
+        """Raises a usage error for a kernel that cannot be read, and as for all rows."""
+        check_kernel(self.asked["kernel"])
+        super().check()
+
+    def settings(self) -> dict[str, Any]:
+        """The kernel by numbers of columns, because the estimator sees no names."""
+        return {"kernel": text(self._kernel())}
+
+    def kernel_in_words(self, estimator: Any) -> str:
+        """The kernel by names of columns."""
+        return text(self._kernel(), self.tables.schema.features)
+
+    def _kernel(self) -> Any:
+        features = self.tables.schema.features
+        return parse(
+            with_features(self.asked["kernel"], self.tables.schema), len(features), features
+        )
+
+
+class FitGP(FitKernels):
+    """A Gaussian process of one layer."""
+
+    @property
+    def samples(self) -> bool:
+        """True for draws."""
+        return self.asked["method"] == "mcmc"
+
+    def check(self) -> None:
+        """Raises a usage error for draws without their package, and as for all kernels."""
+        if self.asked["method"] == "mcmc":
+            with blaming("--method"):
+                blackjax()
+        super().check()
+
+    def read(self) -> None:
+        """Opens the tables, and says what a long fit will take."""
+        super().read()
+        if self.tables.batches is not None:
+            self.asked = in_batches(self.session, self.asked, self.tables)
+
+    def estimator(self) -> Any:
+        """The estimator, after a word on how long it will take."""
+        self._estimate()
+        self._note_class_form()
+        return super().estimator()
+
+    def settings(self) -> dict[str, Any]:
+        """Kernel and method as the estimator takes them."""
+        return super().settings() | {"method": self._method()}
+
+    def _method(self) -> str | Method:
+        method, seed, draws = self.asked["method"], self.request.seed, self.asked["draws"]
+        if method == "tied" and self.spool is not None:
+            return TiedPowerEP(batch=MINIBATCH, seed=seed)
+        if method != "mcmc":
+            return method
+        draws = 1000 if draws is None else draws
+        return MCMC(draws=draws, warmup=max(draws // 2, 1), keep=min(200, 4 * draws), seed=seed)
+
+    def further(self, estimator: Any, fitted: TableModel) -> dict[str, Any]:
+        """Power and points as they were chosen, and the form of classes."""
+        table, found = estimator.power_table_, estimator.bracket_
+        names = ("lower", "upper", "per_row", "proved")
+        record: dict[str, Any] = {
+            "priors": estimator.priors,
+            "power": float(estimator.power_),
+            "power_table": None if table is None else [trial._asdict() for trial in table],
+            "bracket": None if found is None else {name: getattr(found, name) for name in names},
+            "verdict": estimator.verdict_ or None,
+        }
+        if isinstance(estimator, GPClassifier):
+            record |= class_form(estimator, self.asked["method"])
+        return record
+
+    def _note_class_form(self) -> None:
+        """Says on standard error where classes are independent as coupled ones take long."""
+        tables = self.tables
+        if tables.task != CLASSIFICATION or tables.batches is not None:
+            return
+        settings = Settings(
+            likelihood=tables.likelihood,
+            method=self.asked["method"],
+            power=self.asked["power"],
+            n_inducing=self.asked["n_inducing"],
+            max_iterations=self.asked["max_iterations"],
+            task=tables.task,
+            classes=len(tables.schema.targets[0].categories),
+        )
+        choice = with_affordable_form(settings, *tables.train.X.shape)[1]
+        if choice:
+            self.session.note(choice)
+
+    @in_double
+    def _estimate(self) -> None:
+        """Says on standard error what a long fit will take; refuses what would take too long."""
+        tables, session, points = self.tables, self.session, self.asked["n_inducing"]
+        rows, inputs = tables.rows, tables.train.X.shape[1]
+        method = build_method(self.asked["method"])
+        if points == "enough":
+            points = "auto"
+            if rows > FULL_ROWS:
+                session.note("points are added until they are enough, which may take minutes")
+        if points == "auto" and tables.batches is not None:
+            points = AUTO_INDUCING
+        elif points == "auto":
+            classes = len(tables.schema.targets[0].categories)
+            points = automatic_inducing(method, named_likelihood(tables.likelihood, classes), rows)
+        if points is None:
+            check_full_rows(rows)
+        if method.samples:
+            session.note(
+                "draws take minutes; Ctrl-C stops them and keeps what there is, if it is enough"
+            )
+            return
+        start = jax.numpy.zeros((min(int(points or 0), rows), inputs))
+        inducing = None if points is None else Points(start)
+        cost = estimate_cost(GP(RBF(), Gaussian(), inducing), rows, inputs)
+        if cost.seconds > WORTH_SAYING:
+            session.note(
+                f"this fit may take {cost}; Ctrl-C stops it and keeps the best model so far"
+            )
+
+
+class FitDeep(FitKernels):
+    """Layers of Gaussian processes."""
+
+    def estimator(self) -> Any:
+        """The estimator, after a word on how long it will take."""
+        self.session.note(
+            "a deep model takes minutes; Ctrl-C stops learning and keeps the best model so far"
+        )
+        return super().estimator()
+
+    def tallies(self, estimator: Any) -> None:
+        """None: layers are not updated."""
+
+    def further(self, estimator: Any, fitted: TableModel) -> dict[str, Any]:
+        """Records of the layers."""
+        return {"layers": layer_records(fitted.posterior.model)}
+
+
+def layer_records(model: AbstractModel) -> list[dict[str, Any]]:
+    """Records of the layers of a deep model, as JSON values."""
+    return [
+        {
+            "width": layer.width,
+            "n_inducing": next(inducing.size for _, inducing, _ in layer.groups),
+            "noise_variance": None
+            if layer.noise_variance is None
+            else float(np.asarray(layer.noise_variance)),
+        }
+        for layer in layers_of(model)
+    ]
+
+
+def class_form(estimator: GPClassifier, method: str) -> dict[str, Any]:
+    """Record of whether several classes by Power EP are coupled, and why learning ended.
+
+    The sentence on the form that the fit chose is left out of the message: it is reported
+    elsewhere.
+    """
+    reason = estimator.message_.removesuffix(f"; {estimator.choice_}")
+    form: dict[str, Any] = {"message": reason}
+    if method == "power_ep" and estimator.likelihood_.couples:
+        form["coupled"] = not estimator.choice_
+    return form
+
+
+def check_kernel(given: str) -> None:
+    """Reads the kernel as if every column that it names were there."""
+    if re.search(rf"\b{CONV}", re.sub(r"\[[^\[\]]*\]", "", given)):
+        raise usage(
+            "--kernel",
+            "sums over patches are for the classes of images here: give --image-shape, such as "
+            "28x28, and --kernel conv5, conv3x7 or conv5 + rbf; for other targets use "
+            "cavity.GPRegressor in Python",
+        )
+    inside = ",".join(re.findall(r"\[([^\[\]]*)\]", given))
+    columns = {column.strip() for column in inside.split(",")} - {""}
+    numbered = [int(column) for column in columns if column.isdecimal()]
+    count = min(max(numbered, default=0) + 1, 10_000)
+    names = [*map(str, range(count)), *sorted(columns - set(map(str, range(count))))]
+    with blaming("--kernel"):
+        parse(given, len(names), names)
+
+
+def with_features(kernel: str, schema: Schema) -> str:
+    """A kernel's text with each categorical column replaced by the numbers of its features."""
+    places, start = {}, 0
+    for column in schema.inputs:
+        width = column.width
+        if column.kind == "categorical" and column.name not in schema.features:
+            places[column.name] = ",".join(map(str, range(start, start + width)))
+        start += width
+
+    def replaced(columns: re.Match[str]) -> str:
+        names = (name.strip() for name in columns[1].split(","))
+        return f"[{','.join(places.get(name, name) for name in names)}]"
+
+    return re.sub(r"\[([^\[\]]*)\]", replaced, kernel)

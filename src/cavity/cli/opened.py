@@ -1,0 +1,56 @@
+"""Model files, opened for a command by the family that they are of."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from cavity.cli.fitting import loaded
+from cavity.families.base import Family
+from cavity.families.table import FAMILIES
+from cavity.persistence import model_file as storage
+from cavity.persistence.errors import StorageError
+from cavity.tables.fit_records import task_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """A model file.
+
+    Attributes:
+        model: its contents, such as a `TableModel`.
+        family: one that has models of this kind.
+    """
+
+    model: Any
+    family: Family
+
+    @property
+    def in_words(self) -> str:
+        """The contents in words."""
+        return loaded(self.family.in_words)(self.model)
+
+
+def opened(path: str, command: str, families: Sequence[Family] = FAMILIES) -> Opened:
+    """The contents of a model file, for a command.
+
+    Args:
+        path: the file.
+        command: what is to be done with it, such as "predict".
+        families: those there are.
+
+    Raises:
+        StorageError: if it cannot be read, is damaged, or is of a family that the command is not
+            for.
+    """
+    posterior, about = storage.load(path)
+    task = task_of(about)
+    of_task = [each for each in families if task in each.estimators]
+    family = [*of_task, families[0]][0]
+    if command not in family.commands:
+        held = family.called if len(of_task) == 1 else f"a {task}"
+        *others, last = (f"'cavity {each}'" for each in family.commands)
+        raise StorageError(
+            f"{path} holds {held}, and 'cavity {command}' is not for it; use {', '.join(others)} "
+            f"or {last}"
+        )
+    return Opened(loaded(family.saved).described(path, posterior, about), family)

@@ -1,0 +1,125 @@
+"""Settings and rules that several families share, and how their options are read."""
+
+import re
+from typing import Any
+
+from cavity.families.base import Option, Rule, Setting
+from cavity.families.values import Names, Number, Whole
+
+REGRESSION, CLASSIFICATION = "regression", "classification"
+EMBEDDING, FORECASTER = "embedding", "forecast"
+MEANS = ("zero", "constant", "linear")
+# The largest jitter, which is that of the library's Cholesky factors.
+MOST_JITTER = 1e-3
+
+
+def power_of(typed: str) -> float | str:
+    """The power as it is typed: a number from 0 to 1, or "auto".
+
+    Raises:
+        ValueError: for anything else.
+    """
+    if typed == "auto":
+        return typed
+    try:
+        power = float(typed)
+    except ValueError:
+        text = f"the power is auto, or a number between 0 and 1, given '{typed}'"
+        raise ValueError(text) from None
+    if not 0.0 <= power <= 1.0:
+        raise ValueError(f"the power lies between 0 and 1, given {power:g}")
+    return power
+
+
+def points_of(typed: str) -> int | str | None:
+    """The number of inducing points as it is typed; None for the full GP.
+
+    Raises:
+        ValueError: for what is neither a number nor auto, enough or full.
+    """
+    if typed in ("auto", "enough", "full"):
+        return None if typed == "full" else typed
+    if not re.fullmatch(r"\d{1,9}", typed) or int(typed) < 1:
+        raise ValueError(f"'{typed}' is not auto, enough, full or a whole number from 1 on")
+    return int(typed)
+
+
+def inducing(default: int, called: str, help: str) -> Setting:
+    """The number of inducing points of a family that has no full GP.
+
+    Args:
+        default: for which auto stands.
+        called: one of the models in words.
+        help: of the option.
+    """
+
+    def read(typed: str) -> Any:
+        points = points_of(typed)
+        if points is None:
+            raise ValueError(f"{called} needs inducing points: a number, or auto")
+        if points == "enough":
+            raise ValueError("enough is for Gaussian processes of one layer: a number, or auto")
+        return default if points == "auto" else points
+
+    return Setting("n_inducing", default, Whole(1), Option(*INDUCING, help, read=read))
+
+
+# Option of the number of inducing points, and its values.
+INDUCING = ("--inducing", "N|auto|enough|full")
+KERNEL = Setting(
+    "kernel",
+    "rbf",
+    option=Option(
+        "--kernel",
+        "TEXT",
+        'rbf, or such as "rbf + linear" or "matern52[age,bmi] * periodic[0]".',
+    ),
+)
+LIKELIHOOD = Setting(
+    "likelihood",
+    "gaussian",
+    option=Option(
+        "--likelihood",
+        "NAME",
+        "How the target scatters: gaussian, with a level that varies heteroscedastic, with "
+        "outliers student_t or laplace; of counts poisson or negative_binomial; above zero gamma "
+        "or exponential; between 0 and 1 beta; of classes probit (or bernoulli) or logit.",
+    ),
+)
+OF_CLASSES = LIKELIHOOD.with_default("bernoulli")
+POWER = Setting(
+    "power",
+    0.5,
+    option=Option("--power", "NUMBER|auto", "From 0, variational, to 1, EP.", read=power_of),
+)
+MEAN = Setting(
+    "mean",
+    "constant",
+    Names(MEANS, objects=True),
+    Option("--mean", "NAME", "Prior mean: constant, zero or linear."),
+)
+MAX_ITERATIONS = Setting(
+    "max_iterations",
+    1000,
+    Whole(0),
+    Option("--max-iterations", "N", "Of one run, at the most.", "whole"),
+)
+RESTARTS = Setting(
+    "n_restarts",
+    0,
+    Whole(0),
+    Option("--restarts", "N", "Further runs from other starting values.", "whole", 0),
+)
+METHOD = Option("--method", "NAME", "")
+JITTER = Setting("jitter", 1e-8, Number(MOST_JITTER))
+STANDARDISE = Setting("standardise", True)
+RANDOM_STATE = Setting("random_state")
+MISSING = Setting("missing", "error")
+# What estimators of one task have alone.
+BY_TASK = {REGRESSION: (LIKELIHOOD, MISSING), CLASSIFICATION: (OF_CLASSES,)}
+
+POWER_IS_A_NUMBER = Rule(
+    lambda asked: asked["power"] == "auto",
+    "--power",
+    "auto is for Gaussian processes of one layer: give a number",
+)
