@@ -200,10 +200,14 @@ def test_models_of_another_kind(folder, model, tables):
     path, _ = folder
     done = run("predict", path / "m.cavity", path / "t.csv", "--out", path / "p.csv")
     assert (done.code, done.out) == (1, "")
-    assert "holds an embedding, and 'cavity predict' is not for it; use 'cavity embed'," in done.err
+    assert (
+        "holds an embedding, and 'cavity predict' is not for it; use 'cavity embed'," in done.err
+    )
     done = run("embed", model, tables / "test.csv", "--out", path / "p.csv")
     assert done.code == 1
-    assert "holds a regression, and 'cavity embed' is not for it; use 'cavity predict'," in done.err
+    assert (
+        "holds a regression, and 'cavity embed' is not for it; use 'cavity predict'," in done.err
+    )
     done = run("report", model, tables / "test.csv", "--out", path / "r.html", "--colour", "x")
     assert done.code == 2
 

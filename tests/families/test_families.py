@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 import cavity
 from cavity.cli.app import app, fit_with
 from cavity.cli.asked import ask
-from cavity.cli.fitting import AbstractFitting, loaded
+from cavity.cli.fitting import AbstractFitting
 from cavity.cli.request import Request, option_of
 from cavity.estimators import asked_priors
 from cavity.estimators.images import AUTO
 from cavity.estimators.registry import METHODS, REGRESSION, likelihood_names, named_likelihood
 from cavity.families import forecaster, gp, images, options, weights
-from cavity.families.base import Family, Option, Rule, Setting
+from cavity.families.base import Family, Option, Rule, Setting, loaded
 from cavity.families.table import FAMILIES
 from cavity.families.values import Whole
 from cavity.learning.initialisation.images import SUMS

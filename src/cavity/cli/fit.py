@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from cavity.cli.asked import ask, check_resume
-from cavity.cli.fitting import AbstractFitting, loaded
+from cavity.cli.fitting import AbstractFitting
 from cavity.cli.progress import interruptible, progress
 from cavity.cli.request import Request
 from cavity.cli.session import INTERRUPTED, Outcome, Session, patient_interrupts
-from cavity.families.base import Family
+from cavity.families.base import Family, loaded
 from cavity.learning.infer import NumericalError
 from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.persistence import model_file as storage

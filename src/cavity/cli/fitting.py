@@ -1,12 +1,12 @@
 """Work that `cavity fit` does for a family: a table read, an estimator, a model file."""
 
 import abc
-import importlib
 from typing import Any
 
 from cavity.cli.asked import Asked
 from cavity.cli.request import Request
 from cavity.cli.session import Session
+from cavity.families.base import loaded
 
 
 class AbstractFitting(abc.ABC):
@@ -58,12 +58,6 @@ class AbstractFitting(abc.ABC):
     def spool(self) -> Any:
         """The place of the numbers of a long table, where it is read in parts."""
         return None
-
-
-def loaded(path: str) -> Any:
-    """What an import path such as "cavity.estimators.deep:DeepGPRegressor" names."""
-    home, _, name = path.partition(":")
-    return getattr(importlib.import_module(home), name)
 
 
 def estimator_of(asked: Asked, task: str, **settings: Any) -> Any:

@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from cavity.cli.fitting import loaded
-from cavity.families.base import Family
+from cavity.families.base import Family, loaded
 from cavity.families.table import FAMILIES
 from cavity.persistence import model_file as storage
 from cavity.persistence.errors import StorageError

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from cavity.cli.examination import describe_examination, examination_record
-from cavity.cli.fitting import loaded
 from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import Parts, report_warnings
 from cavity.cli.text import describe_metrics
 from cavity.estimators.decisions import align_costs
 from cavity.estimators.predictions import bayes_decision
+from cavity.families.base import loaded
 from cavity.numerics.text import plural
 from cavity.persistence.atomic_file import why_not_writable
 from cavity.persistence.errors import DataError

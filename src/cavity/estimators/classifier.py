@@ -11,6 +11,7 @@ from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem, learn_gp
 from cavity.estimators.registry import CLASSIFICATION, build_method
 from cavity.estimators.settings import Settings
+from cavity.families.gp import GP
 from cavity.learning.double_precision import in_double
 
 
@@ -128,6 +129,7 @@ class GPClassifier(
         Raises:
             ValueError: for unusable data or settings.
         """
+        GP.check(self)
         self._fit_labels(X, y, callback, checkpoint, batches)
         if self.choice_:
             self.message_ = f"{self.message_}; {self.choice_}"
@@ -154,6 +156,7 @@ class GPClassifier(
             ValueError: for unusable data, labels that are not among the classes, other classes
                 than in the first call, and for a full GP and methods other than "ep".
         """
+        GP.check(self)
         if getattr(self, "posterior_", None) is None:
             known = None if classes is None else np.asarray(classes)
             self._fit_labels(X, y, None, None, known=known, streaming=True)

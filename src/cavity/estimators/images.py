@@ -10,6 +10,7 @@ from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import CLASSIFICATION, build_likelihood, build_method
 from cavity.estimators.settings import Settings, is_auto
+from cavity.families.images import IMAGES
 from cavity.families.values import one_of, whole
 from cavity.inducing.base import AbstractInducing
 from cavity.kernels.base import AbstractKernel
@@ -132,6 +133,7 @@ class ConvGPClassifier(AbstractClassifier):
         Raises:
             ValueError: for unusable data or settings.
         """
+        IMAGES.check(self)
         X = np.asarray(X)
         self.image_shape_ = self._shape(X)
         self._fit_labels(X.reshape(len(X), -1), y, callback, None)

@@ -14,6 +14,7 @@ from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.learning import Learned, Problem, learn_gp
 from cavity.estimators.registry import REGRESSION
 from cavity.estimators.regression import AbstractRegressor, check_shape
+from cavity.families.gp import GP
 from cavity.learning.double_precision import in_double
 
 
@@ -156,6 +157,7 @@ class GPRegressor(
         Raises:
             ValueError: for unusable data or settings.
         """
+        GP.check(self)
         side = given(noise_variance=noise_variance, exposure=exposure)
         self._fit_outputs(X, y, side, callback, checkpoint, batches)
         return self
@@ -181,6 +183,7 @@ class GPRegressor(
         Raises:
             ValueError: for unusable data, and for a full GP, blocks and methods other than "ep".
         """
+        GP.check(self)
         side = given(noise_variance=noise_variance, exposure=exposure)
         if getattr(self, "posterior_", None) is None:
             self._fit_outputs(X, y, side, None, None, streaming=True)

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from numbers import Real
 from typing import TypeVar, cast
 
 import equinox as eqx
@@ -42,7 +41,6 @@ from cavity.likelihoods.capabilities import GaussianInLatent, capability, number
 from cavity.likelihoods.support import Support
 from cavity.means import AbstractMean, BayesianLinear, Constant, Zero
 from cavity.models.gp import GP
-from cavity.numerics.linalg import MOST_JITTER
 from cavity.parameters import FIXED, Bijection, bijections
 
 FULL_ROWS = 1_000  # "auto" is the full GP up to here
@@ -117,8 +115,6 @@ def check(
         likelihood,
         blocked=settings.block_size is not None,
     )
-    whole("n_restarts", settings.n_restarts, 0)
-    whole("max_iterations", settings.max_iterations, 0)
     if settings.block_size is not None:
         whole("block_size", settings.block_size, 1, "None or ")
         if capability(likelihood, GaussianInLatent) is None:
@@ -126,10 +122,6 @@ def check(
                 "block_size is for Gaussian noise: with any other likelihood the term of a block "
                 "is an integral over all its rows; leave block_size=None"
             )
-    limits = {"tolerance": (settings.tolerance, np.inf), "jitter": (settings.jitter, MOST_JITTER)}
-    for name, (value, most) in limits.items():
-        if not isinstance(value, Real) or not 0.0 <= float(value) <= most:
-            raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
     return likelihood
 
 

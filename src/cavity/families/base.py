@@ -5,6 +5,7 @@ What computes is named by import path and loaded when it is used.
 """
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -148,3 +149,9 @@ class Family:
         """
         for each in self.settings:
             each.values.check(each.name, getattr(estimator, each.name))
+
+
+def loaded(path: str) -> Any:
+    """What an import path such as "cavity.estimators.deep:DeepGPRegressor" names."""
+    home, _, name = path.partition(":")
+    return getattr(importlib.import_module(home), name)

@@ -15,6 +15,7 @@ from cavity.families.options import (
     REGRESSION,
     RESTARTS,
     STANDARDISE,
+    TOLERANCE,
     points_of,
 )
 from cavity.families.values import Names, Whole
@@ -90,7 +91,7 @@ GP = Family(
         ),
         RESTARTS,
         MAX_ITERATIONS,
-        Setting("tolerance", 1e-3),
+        TOLERANCE,
         JITTER,
         RANDOM_STATE,
     ),

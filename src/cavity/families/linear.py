@@ -10,6 +10,7 @@ from cavity.families.options import (
     RANDOM_STATE,
     REGRESSION,
     STANDARDISE,
+    TOLERANCE,
 )
 from cavity.families.values import one_of
 from cavity.families.weights import EP, ONE_FUNCTION, iterations, prior, unused
@@ -107,7 +108,7 @@ LINEAR = Family(
         Setting("level", 0.9),
         STANDARDISE,
         iterations(200),
-        Setting("tolerance", 1e-3),
+        TOLERANCE,
         RANDOM_STATE,
     ),
     only=BY_TASK,

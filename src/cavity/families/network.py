@@ -9,6 +9,7 @@ from cavity.families.options import (
     REGRESSION,
     RESTARTS,
     STANDARDISE,
+    TOLERANCE,
 )
 from cavity.families.values import Whole
 from cavity.families.weights import EP, ONE_FUNCTION, iterations, prior, unused
@@ -76,7 +77,7 @@ NETWORK = Family(
         ),
         STANDARDISE,
         iterations(100),
-        Setting("tolerance", 1e-2),
+        TOLERANCE.with_default(1e-2),
         RANDOM_STATE,
     ),
     only=BY_TASK,

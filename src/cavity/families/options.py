@@ -1,5 +1,6 @@
 """Settings and rules that several families share, and how their options are read."""
 
+import math
 import re
 from typing import Any
 
@@ -112,6 +113,8 @@ RESTARTS = Setting(
 )
 METHOD = Option("--method", "NAME", "")
 JITTER = Setting("jitter", 1e-8, Number(MOST_JITTER))
+# Of the fall of the objective, in nats.
+TOLERANCE = Setting("tolerance", 1e-3, Number(math.inf))
 STANDARDISE = Setting("standardise", True)
 RANDOM_STATE = Setting("random_state")
 MISSING = Setting("missing", "error")
