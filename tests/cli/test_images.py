@@ -88,7 +88,7 @@ def test_what_is_refused(bars_model):
     assert "add --image-shape" in why("--parts", "weighted")
     assert "'power_ep'" in why(*shaped, "--method", "laplace")
     assert "for classification" in why(*shaped, "--task", "regression")
-    assert "not of classes" in why(*shaped, "--likelihood", "poisson")
+    assert "not for classification" in why(*shaped, "--likelihood", "poisson")
     assert "from 0 to 1" in why(*shaped, "--power", "auto")
     assert "leave it out" in why(*shaped, "--model", "deep")
     assert "all rows in memory" in why(*shaped, "--batch-rows", 10)

@@ -40,15 +40,7 @@ class Request:
     targets: Annotated[
         list[str] | None, option("COLUMN", "Column to predict; repeatable.", "--target")
     ] = None
-    model: Annotated[
-        str,
-        option(
-            "gp|deep|linear|network|latent|state-space",
-            "A Gaussian process, several layers of them, a linear model with a sparse prior, a "
-            "network with hidden units, an embedding of all columns, or a time series with "
-            "hidden states.",
-        ),
-    ] = "gp"
+    model: str = "gp"
     task: Annotated[
         str | None,
         option(
@@ -126,9 +118,17 @@ def _merged(same: Sequence[Option]) -> Option:
 def parameters_of(families: Sequence[Family]) -> list[inspect.Parameter]:
     """The parameters of `cavity fit`: the fields of a request, and the options of families."""
     own = inspect.signature(Request).parameters.values()
-    named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+    named = {each.name: each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own}
+    named["model"] = named["model"].replace(annotation=_model(families))
     added = [_parameter(each, families) for each in options_of(families).values()]
-    return [each for each in named if each.name != "options"] + added
+    return [each for each in named.values() if each.name != "options"] + added
+
+
+def _model(families: Sequence[Family]) -> Any:
+    """The option that asks for a family, with a word on each."""
+    about = {each.name: each.about or each.called for each in families if not each.chosen_by}
+    said = "; ".join(f"{name}: {text}" for name, text in about.items())
+    return Annotated[str, option("|".join(about), f"{said}.")]
 
 
 def _parameter(given: Option, families: Sequence[Family]) -> inspect.Parameter:

@@ -87,6 +87,7 @@ class Family:
         name: the word of `--model`.
         called: one of its models in words, such as "a deep model".
         several: its models in words, such as "deep models".
+        about: one of its models at more length, for the help; empty for as it is called.
         estimators: import paths by task, such as "cavity.estimators.deep:DeepGPRegressor".
         fitting: import path of the class that does `cavity fit`, in module `cavity.cli`.
         saved: import path of the class of its model files' contents.
@@ -105,6 +106,7 @@ class Family:
     name: str
     called: str
     several: str
+    about: str = ""
     estimators: Mapping[str, str] = dataclasses.field(default_factory=dict)
     fitting: str = "cavity.cli.rows:FitRows"
     saved: str = "cavity.tables.table_model:TableModel"

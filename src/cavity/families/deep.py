@@ -21,6 +21,7 @@ DEEP = Family(
     name="deep",
     called="a deep model",
     several="deep models",
+    about="several layers of Gaussian processes",
     estimators={
         REGRESSION: "cavity.estimators.deep:DeepGPRegressor",
         CLASSIFICATION: "cavity.estimators.deep:DeepGPClassifier",

@@ -20,6 +20,7 @@ EMBEDDING = Family(
     name="latent",
     called="an embedding",
     several="embeddings",
+    about="an embedding of all columns",
     estimators={TASK: "cavity.estimators.embedding:GPEmbedding"},
     fitting="cavity.cli.latent:FitEmbedding",
     saved="cavity.tables.embedding:TableEmbedding",

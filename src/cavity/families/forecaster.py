@@ -37,6 +37,7 @@ FORECASTER = Family(
     name="state-space",
     called="a time series",
     several="time series",
+    about="a time series with hidden states",
     estimators={TASK: "cavity.estimators.forecaster:GPForecaster"},
     fitting="cavity.cli.forecast:FitSeries",
     saved="cavity.tables.forecasting:TableForecaster",

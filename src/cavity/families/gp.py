@@ -48,7 +48,7 @@ GP = Family(
         ),
         POWER.with_default(
             0.5,
-            "From 0, variational, to 1, EP; no matter in a full GP with Gaussian noise. auto: "
+            "From 0, variational, to 1, EP. No matter in a full GP with Gaussian noise. auto: "
             "that of 0, 0.5 and 1 which gives rows that were left out the largest density.",
         ),
         Setting(

@@ -63,6 +63,7 @@ LINEAR = Family(
     name="linear",
     called="a linear model",
     several="linear models",
+    about="a linear model with a sparse prior",
     estimators={
         REGRESSION: "cavity.estimators.linear:LinearRegressor",
         CLASSIFICATION: "cavity.estimators.linear:LinearClassifier",
@@ -71,8 +72,8 @@ LINEAR = Family(
     settings=(
         prior(
             "spike_slab",
-            "Of the coefficients of a linear model: spike_slab, horseshoe, laplace, student_t, "
-            "gaussian or ard; spike_slab.",
+            "Of a linear model's coefficients: spike_slab, the default, horseshoe, laplace, "
+            "student_t, gaussian or ard.",
         ),
         EP,
         Setting("groups"),

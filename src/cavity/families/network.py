@@ -36,6 +36,7 @@ NETWORK = Family(
     name="network",
     called="a network",
     several="networks",
+    about="a network with hidden units",
     estimators={
         REGRESSION: "cavity.estimators.network:NetworkRegressor",
         CLASSIFICATION: "cavity.estimators.network:NetworkClassifier",
@@ -52,7 +53,7 @@ NETWORK = Family(
                 read=units_of,
             ),
         ),
-        prior("ard", "Of the weights of a network's units one of these; ard."),
+        prior("ard", "Of a network's weights one of these: ard."),
         Setting("activation", "erf"),
         Setting("linear", False),
         EP,

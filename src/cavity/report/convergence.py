@@ -50,6 +50,11 @@ _MINIBATCHES = Unconverged(
     "Predictions are those of the model as it is, and more steps may predict better.",
     serious=False,
 )
+_STATES = Unconverged(
+    "Learning ended before the optimum",
+    "Forecasts are those of the model as it is, and more iterations may forecast better.",
+    serious=False,
+)
 
 
 def unconverged(record: Mapping[str, Any]) -> Unconverged | None:
@@ -62,4 +67,6 @@ def unconverged(record: Mapping[str, Any]) -> Unconverged | None:
         return _MINIBATCHES
     if "mcmc" in record:
         return _DRAWS
+    if "states" in record:
+        return _STATES
     return _LEARNING if record["sites"]["converged"] else _INFERENCE
