@@ -44,7 +44,7 @@ class Asked:
         chosen = {name: value for name, value in self.given.items() if name in known}
         return chosen | {"random_state": self.request.seed}
 
-    def but(self, **changed: Any) -> "Asked":
+    def but(self, **changed: object) -> "Asked":
         """The request with other values of some settings."""
         return dataclasses.replace(self, given={**self.given, **changed})
 
@@ -102,7 +102,7 @@ def _refuse_options_of_others(
         raise usage(option, f"it is for {several}: add {kinds}")
 
 
-def _read(option: str, setting: Setting, typed: Any) -> Any:
+def _read(option: str, setting: Setting, typed: object) -> object:
     """The value of a setting from what was typed for its option."""
     assert setting.option is not None
     with blaming(option):

@@ -1,15 +1,20 @@
 """Work that `cavity fit` does for a family: a table read, an estimator, a model file."""
 
 import abc
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from cavity.cli.asked import Asked
 from cavity.cli.request import Request
 from cavity.cli.session import Session
 from cavity.families.base import loaded
+from cavity.tables.row_cache import RowCache
+
+# An estimator, and contents of a model file.
+E = TypeVar("E")
+C = TypeVar("C")
 
 
-class AbstractFitting(abc.ABC):
+class AbstractFitting(abc.ABC, Generic[E, C]):
     """`cavity fit` for the families of one kind of table; `run_fit` calls these in their order.
 
     Args:
@@ -34,7 +39,7 @@ class AbstractFitting(abc.ABC):
         """Opens the tables; raises DataError for what cannot be used in them."""
 
     @abc.abstractmethod
-    def estimator(self) -> Any:
+    def estimator(self) -> E:
         """An estimator to fit."""
 
     @abc.abstractmethod
@@ -42,10 +47,10 @@ class AbstractFitting(abc.ABC):
         """The arguments of the estimator's `fit`."""
 
     @abc.abstractmethod
-    def saved(self, estimator: Any) -> Any:
+    def saved(self, estimator: E) -> C:
         """Contents of the model file of a fitted estimator, with a `record`."""
 
-    def tested(self, saved: Any) -> Any:
+    def tested(self, saved: C) -> C | None:
         """The contents with scores on the test table, where there is one; else None."""
         return None
 
@@ -55,7 +60,7 @@ class AbstractFitting(abc.ABC):
         return False
 
     @property
-    def spool(self) -> Any:
+    def spool(self) -> RowCache | None:
         """The place of the numbers of a long table, where it is read in parts."""
         return None
 

@@ -18,6 +18,7 @@ from cavity.persistence.errors import DataError
 from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
 from cavity.tables.forecasting import SeriesColumn, TableForecaster, columns_of, learn_series
 from cavity.tables.known_rows import marks
+from cavity.tables.schema import Schema
 from cavity.tables.table_model import parameters
 
 if TYPE_CHECKING:
@@ -26,14 +27,14 @@ else:
     DataFrame = Any
 
 
-class FitSeries(AbstractFitting):
+class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
     """A state-space model of columns of a table, in the order of its rows."""
 
     def __init__(self, session: Session, asked: Asked):
         super().__init__(session, asked)
-        self.schema: Any = None
+        self.schema = Schema((), ())
         self.series: SeriesColumn | None = None
-        self.labels: list[Any] | None = None
+        self.labels: list[object] | None = None
         self.y = self.X = np.zeros((0, 0))
 
     def check(self) -> None:

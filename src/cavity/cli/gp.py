@@ -1,18 +1,20 @@
 """`cavity fit` for Gaussian processes, and for layers of them."""
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 
-from cavity.cli.rows import FitRows
+from cavity.cli.rows import E, FitRows
 from cavity.cli.session import blaming, usage
 from cavity.cli.training_tables import in_batches
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classifier import GPClassifier
+from cavity.estimators.deep import DeepGPClassifier, DeepGPRegressor
 from cavity.estimators.layers import layers_of
 from cavity.estimators.registry import CLASSIFICATION, Method, build_method, named_likelihood
+from cavity.estimators.regressor import GPRegressor
 from cavity.estimators.settings import (
     AUTO_INDUCING,
     FULL_ROWS,
@@ -21,6 +23,7 @@ from cavity.estimators.settings import (
     check_full_rows,
 )
 from cavity.inducing.base import Points
+from cavity.kernels.base import AbstractKernel
 from cavity.kernels.patch_text import CONV
 from cavity.kernels.stationary import RBF
 from cavity.kernels.text_form import parse, text
@@ -39,7 +42,7 @@ MINIBATCH = 1_000  # rows of a minibatch of a long table
 WORTH_SAYING = 10.0  # seconds of an estimate from which on it is printed
 
 
-class FitKernels(FitRows):
+class FitKernels(FitRows[E]):
     """A model with a kernel of the columns."""
 
     def check(self) -> None:
@@ -51,18 +54,18 @@ class FitKernels(FitRows):
         """The kernel by numbers of columns, because the estimator sees no names."""
         return {"kernel": text(self._kernel())}
 
-    def kernel_in_words(self, estimator: Any) -> str:
+    def kernel_in_words(self, estimator: E) -> str:
         """The kernel by names of columns."""
         return text(self._kernel(), self.tables.schema.features)
 
-    def _kernel(self) -> Any:
+    def _kernel(self) -> AbstractKernel:
         features = self.tables.schema.features
         return parse(
             with_features(self.asked["kernel"], self.tables.schema), len(features), features
         )
 
 
-class FitGP(FitKernels):
+class FitGP(FitKernels[GPRegressor | GPClassifier]):
     """A Gaussian process of one layer."""
 
     @property
@@ -83,7 +86,7 @@ class FitGP(FitKernels):
         if self.tables.batches is not None:
             self.asked = in_batches(self.session, self.asked, self.tables)
 
-    def estimator(self) -> Any:
+    def estimator(self) -> GPRegressor | GPClassifier:
         """The estimator, after a word on how long it will take."""
         self._estimate()
         self._note_class_form()
@@ -102,13 +105,13 @@ class FitGP(FitKernels):
         draws = 1000 if draws is None else draws
         return MCMC(draws=draws, warmup=max(draws // 2, 1), keep=min(200, 4 * draws), seed=seed)
 
-    def further(self, estimator: Any, fitted: TableModel) -> dict[str, Any]:
+    def further(self, estimator: GPRegressor | GPClassifier, fitted: TableModel) -> dict[str, Any]:
         """Power and points as they were chosen, and the form of classes."""
         table, found = estimator.power_table_, estimator.bracket_
         names = ("lower", "upper", "per_row", "proved")
         record: dict[str, Any] = {
             "priors": estimator.priors,
-            "power": float(estimator.power_),
+            "power": float(cast(float, estimator.power_)),
             "power_table": None if table is None else [trial._asdict() for trial in table],
             "bracket": None if found is None else {name: getattr(found, name) for name in names},
             "verdict": estimator.verdict_ or None,
@@ -166,20 +169,22 @@ class FitGP(FitKernels):
             )
 
 
-class FitDeep(FitKernels):
+class FitDeep(FitKernels[DeepGPRegressor | DeepGPClassifier]):
     """Layers of Gaussian processes."""
 
-    def estimator(self) -> Any:
+    def estimator(self) -> DeepGPRegressor | DeepGPClassifier:
         """The estimator, after a word on how long it will take."""
         self.session.note(
             "a deep model takes minutes; Ctrl-C stops learning and keeps the best model so far"
         )
         return super().estimator()
 
-    def tallies(self, estimator: Any) -> None:
+    def tallies(self, estimator: DeepGPRegressor | DeepGPClassifier) -> None:
         """None: layers are not updated."""
 
-    def further(self, estimator: Any, fitted: TableModel) -> dict[str, Any]:
+    def further(
+        self, estimator: DeepGPRegressor | DeepGPClassifier, fitted: TableModel
+    ) -> dict[str, Any]:
         """Records of the layers."""
         return {"layers": layer_records(fitted.posterior.model)}
 

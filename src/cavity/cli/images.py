@@ -5,9 +5,10 @@ from typing import Any
 
 from cavity.cli.rows import FitRows
 from cavity.cli.session import usage
+from cavity.estimators.images import ConvGPClassifier
 
 
-class FitImages(FitRows):
+class FitImages(FitRows[ConvGPClassifier]):
     """A classification of images."""
 
     def settings(self) -> dict[str, Any]:
@@ -22,7 +23,7 @@ class FitImages(FitRows):
             )
         return {"patch_shape": patch, "plus": plus}
 
-    def kernel_in_words(self, estimator: Any) -> str:
+    def kernel_in_words(self, estimator: ConvGPClassifier) -> str:
         """The kernel of a fitted model of images."""
         patch, _ = self.asked["kernel"]
         beside = f" + {estimator.plus_}" if estimator.plus_ else ""

@@ -18,6 +18,7 @@ from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 from cavity.tables.embedding import TableEmbedding, latent_parameters, learn_columns, outputs
 from cavity.tables.files import read_table
+from cavity.tables.schema import Schema
 
 
 def check_hidden(asked: Asked, inputs: int) -> None:
@@ -34,12 +35,12 @@ def check_hidden(asked: Asked, inputs: int) -> None:
         latent_likelihood(asked["likelihood"])
 
 
-class FitEmbedding(AbstractFitting):
+class FitEmbedding(AbstractFitting[GPEmbedding, TableEmbedding]):
     """An embedding of columns."""
 
     def __init__(self, session: Session, asked: Asked):
         super().__init__(session, asked)
-        self.schema: Any = None
+        self.schema = Schema((), ())
         self.Y = np.zeros((0, 0))
 
     @property

@@ -8,13 +8,14 @@ from cavity.cli.rows import FitRows
 from cavity.cli.session import blaming
 from cavity.estimators.blocks import category_blocks
 from cavity.estimators.categories import feature_groups
+from cavity.estimators.linear import LinearClassifier, LinearRegressor
 from cavity.models.integrated_parameters import ParameterMarginal, integrated_parameters
 from cavity.tables.coefficients import model_coefficients, says_little, selected_columns
 from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
 
 
-class FitLinear(FitRows):
+class FitLinear(FitRows[LinearRegressor | LinearClassifier]):
     """A linear model with a sparse prior."""
 
     def settings(self) -> dict[str, Any]:
@@ -26,7 +27,9 @@ class FitLinear(FitRows):
         groups = None if blocks is not None else feature_groups(widths, self.asked["prior"])
         return {"groups": groups, "blocks": blocks}
 
-    def further(self, estimator: Any, fitted: TableModel) -> dict[str, Any]:
+    def further(
+        self, estimator: LinearRegressor | LinearClassifier, fitted: TableModel
+    ) -> dict[str, Any]:
         """The prior, the columns selected, and the parameters averaged over."""
         several = fitted.posterior.model.likelihood.latents > 1
         record: dict[str, Any] = {

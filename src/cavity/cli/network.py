@@ -1,15 +1,16 @@
 """`cavity fit --model network`: groups of columns, and what is remembered."""
 
-from typing import Any
+from typing import Any, cast
 
 from cavity.cli.linear import widths_of
 from cavity.cli.rows import FitRows
 from cavity.cli.session import usage
 from cavity.estimators.categories import feature_groups
+from cavity.estimators.network import NetworkClassifier, NetworkRegressor
 from cavity.tables.table_model import TableModel
 
 
-class FitNetwork(FitRows):
+class FitNetwork(FitRows[NetworkRegressor | NetworkClassifier]):
     """A network with a prior on its weights."""
 
     def settings(self) -> dict[str, Any]:
@@ -24,14 +25,17 @@ class FitNetwork(FitRows):
             )
         return {"groups": feature_groups(widths_of(schema), self.asked["prior"])}
 
-    def record(self, estimator: Any) -> dict[str, Any]:
+    def record(self, estimator: NetworkRegressor | NetworkClassifier) -> dict[str, Any]:
         """Entries of the record, of minibatches with the method that they have."""
         record = super().record(estimator)
         return record | ({} if estimator.batch is None else {"method": "tied"})
 
-    def further(self, estimator: Any, fitted: TableModel) -> dict[str, Any]:
+    def further(
+        self, estimator: NetworkRegressor | NetworkClassifier, fitted: TableModel
+    ) -> dict[str, Any]:
         """The prior, the units, and how strongly these follow each column."""
-        hidden, features = estimator.hidden, fitted.schema.features
+        features = fitted.schema.features
+        hidden = cast(int | tuple[int, ...], estimator.hidden)
         relevance = map(float, estimator.relevance_)
         return {
             "prior": estimator.prior,

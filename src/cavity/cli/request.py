@@ -124,7 +124,7 @@ def parameters_of(families: Sequence[Family]) -> list[inspect.Parameter]:
     return [each for each in named.values() if each.name != "options"] + added
 
 
-def _model(families: Sequence[Family]) -> Any:
+def _model(families: Sequence[Family]) -> object:
     """The option that asks for a family, with a word on each."""
     about = {each.name: each.about or each.called for each in families if not each.chosen_by}
     said = "; ".join(f"{name}: {text}" for name, text in about.items())

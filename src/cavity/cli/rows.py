@@ -1,7 +1,7 @@
 """`cavity fit` for functions of rows: a table of inputs and targets, and scores on another."""
 
 import dataclasses
-from typing import Any
+from typing import Any, TypeVar
 
 from cavity.cli.asked import Asked
 from cavity.cli.fitting import AbstractFitting, estimator_of
@@ -11,12 +11,16 @@ from cavity.cli.training_tables import Tables, method_of, read
 from cavity.estimators.base import AbstractEstimator
 from cavity.estimators.registry import LIKELIHOODS, TASKS
 from cavity.families.values import one_of
+from cavity.learning.data.scales import Tallies
 from cavity.models.mean_function import with_found_mean
+from cavity.tables.row_cache import RowCache
 from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel, diagnostics, parameters
 
+E = TypeVar("E", bound=AbstractEstimator)
 
-class FitRows(AbstractFitting):
+
+class FitRows(AbstractFitting[E, TableModel]):
     """A regression or a classification, by the targets of the table."""
 
     def __init__(self, session: Session, asked: Asked):
@@ -34,7 +38,7 @@ class FitRows(AbstractFitting):
         return self._tables
 
     @property
-    def spool(self) -> Any:
+    def spool(self) -> RowCache | None:
         """The place of the numbers of a long table."""
         return self.tables.spool
 
@@ -57,7 +61,7 @@ class FitRows(AbstractFitting):
         """Opens the tables."""
         self._tables = read(self.session, self.asked)
 
-    def estimator(self) -> Any:
+    def estimator(self) -> E:
         """The estimator of the task that the target asks for."""
         tables = self.tables
         settings = {"likelihood": tables.likelihood} | self.settings()
@@ -75,11 +79,11 @@ class FitRows(AbstractFitting):
         batches = {} if self.spool is None else {"batches": self.tables.batches}
         return (train.X, y), train.side | batches
 
-    def kernel_in_words(self, estimator: Any) -> str:
+    def kernel_in_words(self, estimator: E) -> str:
         """The kernel by names of columns, or the name of a family that has none."""
         return self.asked.family.name
 
-    def saved(self, estimator: Any) -> TableModel:
+    def saved(self, estimator: E) -> TableModel:
         """Contents of the model file of a fitted estimator."""
         tables = self.tables
         posterior, scale = estimator.posterior_, estimator.output_scale_
@@ -88,15 +92,15 @@ class FitRows(AbstractFitting):
         record |= self.further(estimator, fitted)
         return dataclasses.replace(fitted, record=record, tallies=self.tallies(estimator))
 
-    def tallies(self, estimator: Any) -> Any:
+    def tallies(self, estimator: E) -> Tallies | None:
         """Counts and moments of the columns, for updates of inducing points."""
         return None if points_in(estimator) is None else estimator.tallies_
 
-    def further(self, estimator: Any, fitted: TableModel) -> dict[str, Any]:
+    def further(self, estimator: E, fitted: TableModel) -> dict[str, Any]:
         """Entries of the record that a family alone has, as JSON values."""
         return {}
 
-    def record(self, estimator: AbstractEstimator) -> dict[str, Any]:
+    def record(self, estimator: E) -> dict[str, Any]:
         """Entries of the record that all fits of rows have, as JSON values."""
         tables, schema, posterior = self.tables, self.tables.schema, estimator.posterior_
         scale, points = estimator.output_scale_, points_in(estimator)
@@ -147,7 +151,7 @@ class FitRows(AbstractFitting):
         return dataclasses.replace(saved, record=record)
 
 
-def points_in(estimator: Any) -> int | None:
+def points_in(estimator: AbstractEstimator) -> int | None:
     """The number of inducing points, of the first part where there are several; None for none."""
     inducing = getattr(estimator, "inducing_", None)
     first = inducing[0] if isinstance(inducing, tuple) else inducing

@@ -52,11 +52,11 @@ class Setting:
     """
 
     name: str
-    default: Any = None
+    default: object = None
     values: AbstractValues = Anything()
     option: Option | None = None
 
-    def with_default(self, default: Any, help: str | None = None) -> "Setting":
+    def with_default(self, default: object, help: str | None = None) -> "Setting":
         """The setting with another default, and another help where one is given."""
         option = self.option
         if option is not None and help is not None:

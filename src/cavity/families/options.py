@@ -2,7 +2,6 @@
 
 import math
 import re
-from typing import Any
 
 from cavity.families.base import Option, Rule, Setting
 from cavity.families.values import Names, Number, Whole
@@ -54,7 +53,7 @@ def inducing(default: int, called: str, help: str) -> Setting:
         help: of the option.
     """
 
-    def read(typed: str) -> Any:
+    def read(typed: str) -> int | str:
         points = points_of(typed)
         if points is None:
             raise ValueError(f"{called} needs inducing points: a number, or auto")
