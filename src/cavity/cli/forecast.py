@@ -12,7 +12,6 @@ from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.use import quantile_levels
 from cavity.estimators.forecaster import GPForecaster
-from cavity.families.options import FORECASTER
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
@@ -54,7 +53,7 @@ class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
 
     def estimator(self) -> GPForecaster:
         """The forecaster that is asked for."""
-        return estimator_of(self.asked, FORECASTER)
+        return estimator_of(self.asked, self.asked.family.task)
 
     def data(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The targets, with controls and labels of series where there are some."""
@@ -71,7 +70,7 @@ class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
         asked, series, simulated = self.asked, self.series, estimator.free_simulation_
         return {
             "model": self.request.out,
-            "task": FORECASTER,
+            "task": asked.family.task,
             "likelihood": asked["likelihood"],
             "kernel": asked["kernel"],
             "method": "tied" if asked["hidden"] == "tied" else "power_ep",

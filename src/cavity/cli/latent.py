@@ -12,7 +12,6 @@ from cavity.cli.session import Session, blaming
 from cavity.estimators.embedding import GPEmbedding
 from cavity.estimators.latent_map import LatentMap, Standardised, check_rows_and_columns
 from cavity.estimators.latent_settings import check_values, latent_kernel, latent_likelihood
-from cavity.families.options import EMBEDDING
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
@@ -61,7 +60,7 @@ class FitEmbedding(AbstractFitting[GPEmbedding, TableEmbedding]):
 
     def estimator(self) -> GPEmbedding:
         """The embedding that is asked for."""
-        return estimator_of(self.asked, EMBEDDING)
+        return estimator_of(self.asked, self.asked.family.task)
 
     def data(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The columns."""
@@ -101,7 +100,7 @@ def _record(
     gaussian = asked["likelihood"] == "gaussian"
     return {
         "model": asked.request.out,
-        "task": EMBEDDING,
+        "task": asked.family.task,
         "likelihood": asked["likelihood"],
         "kernel": asked["kernel"],
         "method": "power_ep" if gaussian else "tied",

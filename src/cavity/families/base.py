@@ -136,6 +136,11 @@ class Family:
         option = self.options[self.chosen_by].option
         return f"{self.chosen_by} {option.metavar if option else ''}"
 
+    @property
+    def task(self) -> str:
+        """The task of its estimators, the first where there are several."""
+        return next(iter(self.estimators))
+
     def settings_of(self, task: str) -> tuple[Setting, ...]:
         """The parameters of the estimator of a task."""
         return (*self.settings, *self.only.get(task, ()))

@@ -2,9 +2,6 @@
 
 from cavity.families.base import Family, Option, Setting
 from cavity.families.options import (
-    EMBEDDING as TASK,
-)
-from cavity.families.options import (
     JITTER,
     KERNEL,
     LIKELIHOOD,
@@ -21,7 +18,7 @@ EMBEDDING = Family(
     called="an embedding",
     several="embeddings",
     about="an embedding of all columns",
-    estimators={TASK: "cavity.estimators.embedding:GPEmbedding"},
+    estimators={"embedding": "cavity.estimators.embedding:GPEmbedding"},
     fitting="cavity.cli.latent:FitEmbedding",
     saved="cavity.tables.embedding:TableEmbedding",
     in_words="cavity.cli.text:describe_embedding",

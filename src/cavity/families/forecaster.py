@@ -2,9 +2,6 @@
 
 from cavity.families.base import Family, Option, Rule, Setting
 from cavity.families.options import (
-    FORECASTER as TASK,
-)
-from cavity.families.options import (
     JITTER,
     KERNEL,
     LIKELIHOOD,
@@ -38,7 +35,7 @@ FORECASTER = Family(
     called="a time series",
     several="time series",
     about="a time series with hidden states",
-    estimators={TASK: "cavity.estimators.forecaster:GPForecaster"},
+    estimators={"forecast": "cavity.estimators.forecaster:GPForecaster"},
     fitting="cavity.cli.forecast:FitSeries",
     saved="cavity.tables.forecasting:TableForecaster",
     in_words="cavity.cli.text:describe_forecaster",

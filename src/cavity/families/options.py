@@ -7,7 +7,6 @@ from cavity.families.base import Option, Rule, Setting
 from cavity.families.values import Names, Number, Whole
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
-EMBEDDING, FORECASTER = "embedding", "forecast"
 MEANS = ("zero", "constant", "linear")
 # The largest jitter, which is that of the library's Cholesky factors.
 MOST_JITTER = 1e-3
