@@ -17,6 +17,7 @@ import cavity
 from cavity.cli.app import app, fit_with
 from cavity.cli.asked import ask
 from cavity.cli.fitting import AbstractFitting
+from cavity.cli.opened import opened
 from cavity.cli.request import Request, option_of
 from cavity.estimators import asked_priors
 from cavity.estimators.images import AUTO
@@ -30,6 +31,9 @@ from cavity.learning.initialisation.inducing_kinds import KINDS
 from cavity.learning.initialisation.linear import PRIORS
 from cavity.models.state_space.forecast import PROPAGATIONS
 from cavity.numerics.linalg import MOST_JITTER
+from cavity.persistence.errors import StorageError
+from cavity.report.convergence import unconverged
+from cavity.tables.table_model import TableModel
 from tests.meta.source import modules
 
 ADVICE = [
@@ -179,11 +183,50 @@ def test_a_family_of_ones_own_is_asked_for_like_the_others():
         ("name at least one column", {}, {"targets": None}),
         (r"one of \['nearest', 'other'\]", {}, {"model": "gp"}),
         ("between 0 and 1, given 2", {"--power": "2"}, {}),
+        ("auto is for Gaussian processes", {"--power": "auto"}, {}),
+        (r"one of \['regression'\], given 'classification'", {}, {"task": "classification"}),
     ],
 )
 def test_what_makes_no_sense_is_refused(message, given, fields):
     with pytest.raises(typer.BadParameter, match=message):
         asked(given, **fields)
+
+
+@pytest.mark.parametrize("option", ["--method", "--kernel", "--inducing", "--mean", "--restarts"])
+def test_a_default_that_is_typed_asks_for_nothing(option):
+    """Also where the family has no use for the option."""
+    typed = {option: FAMILIES[0].options[option].default}
+    for family in FAMILIES:
+        fields = {"table": "t", "out": "o", "targets": ["y"], "model": family.name}
+        if option in family.unused and not family.chosen_by:
+            fields["targets"] = fields["targets"] if family.needs_target else None
+            assert ask(Request(**fields, options=typed), FAMILIES).given == {}
+
+
+def test_every_family_says_what_it_means_not_to_converge():
+    sites = {"converged": True}
+    for more in ({"sites": sites}, {"layers": []}, {"batch": 10}, {"mcmc": {}}, {"states": 2}):
+        found = unconverged({"converged": False, **more})
+        assert found is not None
+        assert not found.serious or "mcmc" in more
+
+
+def test_files_of_no_known_task_are_refused_by_what_they_are(tmp_path):
+    path = str(tmp_path / "bare.cavity")
+    model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Gaussian())
+    posterior = cavity.infer(model, np.zeros((1, 1)), np.zeros(1)).posterior
+    cavity.save(path, posterior, {"a": 1})
+    with pytest.raises(StorageError, match="without the description of its table"):
+        opened(path, "embed")
+    for task in (["x"], "weird"):
+        cavity.save(path, posterior, {"record": {"task": task}, "schema": {}})
+        with pytest.raises(StorageError, match="damaged"):
+            opened(path, "show")
+    cavity.save(path, posterior, {"record": {"task": "embedding"}, "schema": {}})
+    with pytest.raises(StorageError, match="an embedding, and 'cavity predict' is not for it"):
+        opened(path, "predict")
+    with pytest.raises(StorageError, match="of the task embedding, and one of regression or"):
+        TableModel.load(path)
 
 
 def test_a_family_of_ones_own_is_fitted_by_the_command(tmp_path, monkeypatch):

@@ -124,7 +124,7 @@ def fit_with(families: Sequence[Family]) -> Callable[..., None]:
             typed = {
                 option: given[name]
                 for name, option in names.items()
-                if given[name] not in (None, False, [])
+                if not (given[name] is None or given[name] is False or given[name] == [])
             }
             from cavity.cli.fit import run_fit
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cavity.cli.request import Request, option_of
+from cavity.cli.request import Request, option_of, owners_of
 from cavity.cli.session import blaming, usage
 from cavity.families.base import Family, Setting
 from cavity.families.values import one_of
@@ -29,7 +29,7 @@ class Asked:
 
     @property
     def values(self) -> dict[str, Any]:
-        """All settings by name, those that were not given at their defaults."""
+        """All settings with an option by name, those that were not given at their defaults."""
         request = self.request
         own = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
         own |= {"targets": tuple(request.targets or ()), "ignore": tuple(request.ignore or ())}
@@ -66,9 +66,13 @@ def ask(request: Request, families: Sequence[Family]) -> Asked:
     if request.model != family.name:
         reason = f"{family.several} have the model {family.name}: leave it out"
         raise usage("--model", reason)
+    typed = request.typed
     for option, reason in family.unused.items():
-        if option in request.typed:
+        if option in typed and not _usual(option, typed[option], families):
             raise usage(option, reason)
+    if request.task is not None and "--task" not in family.unused:
+        with blaming("--task"):
+            one_of("the task", request.task, family.estimators)
     _refuse_options_of_others(request, family, families)
     if family.needs_target and not request.targets:
         raise usage("--target", family.needs_target)
@@ -89,14 +93,19 @@ def _chosen(request: Request, families: Sequence[Family]) -> Family:
     return [*own, *named][0]
 
 
+def _usual(option: str, typed: Any, families: Sequence[Family]) -> bool:
+    """True for what is the default of a family that has the option: it asks for nothing."""
+    return typed in [each.options[option].default for each in owners_of(option, families)]
+
+
 def _refuse_options_of_others(
     request: Request, family: Family, families: Sequence[Family]
 ) -> None:
     """A usage error for options of another family than the one that is asked for."""
     for option in request.options:
-        if option in family.options:
+        if option in {**family.options, **family.unused}:
             continue
-        owners = [each for each in families if option in each.options]
+        owners = owners_of(option, families)
         kinds = " or ".join(each.asked_by for each in owners)
         several = " and ".join(each.several for each in owners)
         raise usage(option, f"it is for {several}: add {kinds}")

@@ -88,6 +88,7 @@ class FitGP(FitKernels[GPRegressor | GPClassifier]):
 
     def estimator(self) -> GPRegressor | GPClassifier:
         """The estimator, after a word on how long it will take."""
+        self.settings()  # which refuses a kernel of columns that are not there
         self._estimate()
         self._note_class_form()
         return super().estimator()
@@ -102,7 +103,6 @@ class FitGP(FitKernels[GPRegressor | GPClassifier]):
             return TiedPowerEP(batch=MINIBATCH, seed=seed)
         if method != "mcmc":
             return method
-        draws = 1000 if draws is None else draws
         return MCMC(draws=draws, warmup=max(draws // 2, 1), keep=min(200, 4 * draws), seed=seed)
 
     def further(self, estimator: GPRegressor | GPClassifier, fitted: TableModel) -> dict[str, Any]:

@@ -43,9 +43,9 @@ def opened(path: str, command: str, families: Sequence[Family] = FAMILIES) -> Op
     """
     posterior, about = storage.load(path)
     task = task_of(about)
-    of_task = [each for each in families if task in each.estimators]
+    of_task = [each for each in families if task in list(each.estimators)]
     family = [*of_task, families[0]][0]
-    if command not in family.commands:
+    if of_task and command not in family.commands:
         held = family.called if len(of_task) == 1 else f"a {task}"
         *others, last = (f"'cavity {each}'" for each in family.commands)
         raise StorageError(

@@ -121,6 +121,7 @@ def parameters_of(families: Sequence[Family]) -> list[inspect.Parameter]:
     named = {each.name: each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own}
     named["model"] = named["model"].replace(annotation=_model(families))
     added = [_parameter(each, families) for each in options_of(families).values()]
+    added.sort(key=lambda each: len(owners_of(option_of(each.name), families)) == 1)
     return [each for each in named.values() if each.name != "options"] + added
 
 
@@ -134,10 +135,10 @@ def _model(families: Sequence[Family]) -> object:
 def _parameter(given: Option, families: Sequence[Family]) -> inspect.Parameter:
     """The parameter of a command that an option is."""
     kinds: dict[str, Any] = {"text": str, "texts": list[str], "whole": int, "flag": bool}
-    owners = [each for each in families if given.name in each.options]
+    owners = owners_of(given.name, families)
     about: dict[str, Any] = {"help": f"{given.help}{_default(given.name, owners)}"}
-    if len(owners) == 1:
-        about["rich_help_panel"] = f"Options of {owners[0].several} ({owners[0].asked_by})"
+    panel = f"Options of {owners[0].several} ({owners[0].asked_by})"
+    about["rich_help_panel"] = panel if len(owners) == 1 else "Options of several models"
     if given.kind != "flag":
         about["metavar"] = given.metavar
     if given.kind == "whole":
@@ -150,13 +151,21 @@ def _parameter(given: Option, families: Sequence[Family]) -> inspect.Parameter:
     )
 
 
+def owners_of(option: str, families: Sequence[Family]) -> list[Family]:
+    """The families that have an option."""
+    return [each for each in families if option in each.options]
+
+
 def name_of(option: str) -> str:
     """The name of the parameter of an option."""
     return option.removeprefix("--").replace("-", "_")
 
 
 def _default(option: str, owners: Sequence[Family]) -> str:
-    """Defaults of the families that have an option, where these are numbers."""
+    """Defaults of the families that have an option: numbers, or the word of the first."""
+    first = owners[0].options[option].default
+    if isinstance(first, str):
+        return f"  [default: {first}]"
     found: dict[float, list[str]] = {}
     for family in owners:
         value = family.options[option].default

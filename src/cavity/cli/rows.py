@@ -9,7 +9,7 @@ from cavity.cli.session import Session, blaming
 from cavity.cli.task import check_likelihood, check_method, default_likelihood
 from cavity.cli.training_tables import Tables, method_of, read
 from cavity.estimators.base import AbstractEstimator
-from cavity.estimators.registry import LIKELIHOODS, TASKS
+from cavity.estimators.registry import LIKELIHOODS
 from cavity.families.values import one_of
 from cavity.learning.data.scales import Tallies
 from cavity.models.mean_function import with_found_mean
@@ -45,9 +45,6 @@ class FitRows(AbstractFitting[E, TableModel]):
     def check(self) -> None:
         """Raises a usage error for a task or likelihood that does not go with the rest."""
         request, likelihood = self.request, self.asked.given.get("likelihood")
-        if request.task is not None:
-            with blaming("--task"):
-                one_of("the task", request.task, TASKS)
         if likelihood is not None:
             with blaming("--likelihood"):
                 one_of("the likelihood", likelihood, LIKELIHOODS)
@@ -110,7 +107,7 @@ class FitRows(AbstractFitting[E, TableModel]):
             "likelihood": tables.likelihood,
             "kernel": self.kernel_in_words(estimator),
             "method": method_of(self.asked),
-            "power": self.asked["power"],
+            "power": self.asked.values.get("power"),
             "power_table": None,
             "bracket": None,
             "verdict": None,

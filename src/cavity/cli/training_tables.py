@@ -165,8 +165,9 @@ def _refuse_whole(asked: Asked) -> None:
             "needs all rows at once; leave --model out, or fit some of the rows"
         )
     whole = {None: "a full GP", "enough": "a search for enough points"}
-    if asked["method"] not in ("power_ep", "tied") or asked["n_inducing"] in whole:
-        needing = whole.get(asked["n_inducing"], f"the method '{asked['method']}'")
+    method, points = method_of(asked), asked.values.get("n_inducing", "auto")
+    if method not in ("power_ep", "tied") or points in whole:
+        needing = whole.get(points, f"the method '{method}'")
         raise DataError(
             f"{request.table} is too large for memory and is read in batches, and {needing} needs "
             "all rows at once; leave the option out, or fit some of the rows"
@@ -175,7 +176,7 @@ def _refuse_whole(asked: Asked) -> None:
 
 def in_batches(session: Session, asked: Asked, tables: Tables) -> Asked:
     """The request as it can be done with a table that is read in batches."""
-    if tables.likelihood == "gaussian" or asked["method"] == "tied":
+    if tables.likelihood == "gaussian" or method_of(asked) == "tied":
         return asked
     session.warn(
         f"{asked.request.table} is read in batches, and the method 'power_ep' keeps a site for "

@@ -19,7 +19,6 @@ from cavity.likelihoods.support import Support
 
 Method = AbstractMethod | MCMC
 
-TASKS = (REGRESSION, CLASSIFICATION)
 ESTIMATORS = {REGRESSION: "GPRegressor", CLASSIFICATION: "GPClassifier"}
 
 

@@ -124,8 +124,8 @@ class Family:
     @property
     def options(self) -> dict[str, Setting]:
         """The settings that `cavity fit` has an option for, by option."""
-        tasks = (each for own in self.only.values() for each in own)
-        settings = (*self.command, *tasks, *self.settings)
+        tasks = [each for own in self.only.values() for each in own]
+        settings = (*self.command, *reversed(tasks), *self.settings)
         return {each.option.name: each for each in settings if each.option is not None}
 
     @property
@@ -146,7 +146,7 @@ class Family:
         return (*self.settings, *self.only.get(task, ()))
 
     def check(self, estimator: object) -> None:
-        """Refuses values that settings of an estimator do not take.
+        """Refuses values that settings do not take, of those that estimators of all tasks have.
 
         Args:
             estimator: with the settings as attributes.

@@ -1,5 +1,7 @@
 """Deep Gaussian processes."""
 
+import dataclasses
+
 from cavity.families.base import Family, Option, Rule, Setting
 from cavity.families.options import (
     BY_TASK,
@@ -8,14 +10,20 @@ from cavity.families.options import (
     KERNEL,
     MEAN,
     METHOD,
+    NO_DRAWS,
     POWER,
-    POWER_IS_A_NUMBER,
     RANDOM_STATE,
     REGRESSION,
     STANDARDISE,
     inducing,
 )
 from cavity.families.values import Whole
+
+
+def _method(typed: str) -> str:
+    """The method as it is typed: there is one, for which the usual one of others stands too."""
+    return "tied" if typed == "power_ep" else typed
+
 
 DEEP = Family(
     name="deep",
@@ -33,7 +41,7 @@ DEEP = Family(
             "n_layers",
             2,
             Whole(1),
-            Option("--layers", "N", "The last one included.", "whole"),
+            Option("--layers", "N", "Layers, the last one included.", "whole"),
         ),
         Setting(
             "width",
@@ -62,8 +70,9 @@ DEEP = Family(
         RANDOM_STATE,
     ),
     only=BY_TASK,
-    command=(Setting("method", "tied", option=METHOD),),
-    unused={
+    command=(Setting("method", "tied", option=dataclasses.replace(METHOD, read=_method)),),
+    unused=NO_DRAWS
+    | {
         "--restarts": "a deep model is learned once: leave it out",
         "--max-iterations": "a deep model is learned in steps: give --steps instead",
         "--batch-rows": "a deep model needs all rows in memory: leave it out",
@@ -74,6 +83,5 @@ DEEP = Family(
             "--method",
             "a deep model has one method, 'tied', not '{method}': leave --method out",
         ),
-        POWER_IS_A_NUMBER,
     ),
 )

@@ -6,8 +6,8 @@ from cavity.families.options import (
     KERNEL,
     LIKELIHOOD,
     MAX_ITERATIONS,
+    NO_DRAWS,
     POWER,
-    POWER_IS_A_NUMBER,
     RANDOM_STATE,
     inducing,
 )
@@ -47,11 +47,12 @@ EMBEDDING = Family(
         Setting(
             "columns",
             option=Option(
-                "--column", "COLUMN", "To embed; repeatable; without it all are.", "texts"
+                "--column", "COLUMN", "Column to embed; repeatable; without it all are.", "texts"
             ),
         ),
     ),
-    unused={
+    unused=NO_DRAWS
+    | {
         "--target": "an embedding has no target: give --ignore to leave a column out",
         "--task": "an embedding has no target, so no task: leave it out",
         "--test": "an embedding has no target to compare with: leave it out",
@@ -63,6 +64,5 @@ EMBEDDING = Family(
         "--method": "an embedding chooses its method by its likelihood: leave it out",
         "--mean": "the functions of an embedding have mean zero: leave it out",
     },
-    rules=(POWER_IS_A_NUMBER,),
     needs_target="",
 )

@@ -7,8 +7,8 @@ from cavity.families.options import (
     LIKELIHOOD,
     MAX_ITERATIONS,
     METHOD,
+    NO_DRAWS,
     POWER,
-    POWER_IS_A_NUMBER,
     RANDOM_STATE,
     RESTARTS,
     inducing,
@@ -79,7 +79,8 @@ FORECASTER = Family(
             option=Option("--series", "COLUMN", "Column that tells several series apart."),
         ),
     ),
-    unused={
+    unused=NO_DRAWS
+    | {
         "--task": "a time series is forecast, so it has no task: leave it out",
         "--test": "forecasts are written by 'cavity forecast': leave it out",
         "--noise-column": "the noise of a time series is learned: leave it out",
@@ -95,7 +96,6 @@ FORECASTER = Family(
             "--series",
             "'{series}' is a target or control: name another column",
         ),
-        POWER_IS_A_NUMBER,
     ),
     needs_target="name at least one column to forecast",
 )

@@ -10,13 +10,13 @@ from cavity.families.options import (
     MAX_ITERATIONS,
     MEAN,
     METHOD,
-    POWER,
     RANDOM_STATE,
     REGRESSION,
     RESTARTS,
     STANDARDISE,
     TOLERANCE,
     points_of,
+    power_of,
 )
 from cavity.families.values import Names, Whole
 
@@ -46,10 +46,16 @@ GP = Family(
                 "and logit; tied, for long tables; mcmc, draws, for small ones.",
             ),
         ),
-        POWER.with_default(
+        Setting(
+            "power",
             0.5,
-            "From 0, variational, to 1, EP. No matter in a full GP with Gaussian noise. auto: "
-            "that of 0, 0.5 and 1 which gives rows that were left out the largest density.",
+            option=Option(
+                "--power",
+                "NUMBER|auto",
+                "From 0, variational, to 1, EP. No matter in a full GP with Gaussian noise. auto: "
+                "that of 0, 0.5 and 1 which gives rows that were left out the largest density.",
+                read=power_of,
+            ),
         ),
         Setting(
             "n_inducing",
@@ -99,8 +105,9 @@ GP = Family(
     command=(
         Setting(
             "draws",
+            1000,
             option=Option(
-                "--draws", "N", "Of each of four chains, with --method mcmc: 1000.", "whole", 20
+                "--draws", "N", "Of each of four chains, with --method mcmc.", "whole", 20
             ),
         ),
     ),
@@ -116,7 +123,7 @@ GP = Family(
             "'mcmc' takes one target; fit each one alone",
         ),
         Rule(
-            lambda asked: asked["method"] != "mcmc" and asked["draws"] is not None,
+            lambda asked: asked["method"] != "mcmc" and "draws" in asked["given"],
             "--draws",
             "draws are made with --method mcmc only",
         ),

@@ -3,7 +3,15 @@
 import re
 
 from cavity.families.base import Family, Option, Rule, Setting
-from cavity.families.options import CLASSIFICATION, JITTER, OF_CLASSES, POWER, RANDOM_STATE
+from cavity.families.options import (
+    CLASSIFICATION,
+    JITTER,
+    NO_DRAWS,
+    OF_CLASSES,
+    POWER,
+    RANDOM_STATE,
+    points_of,
+)
 from cavity.families.values import Names, Whole
 from cavity.families.weights import iterations
 
@@ -36,11 +44,12 @@ def patches_of(typed: str) -> tuple[tuple[int, int], str | None]:
     return (int(found[1]), int(found[2] or found[1])), found[3]
 
 
-def _count(typed: str) -> int:
+def _patches(typed: str) -> int:
     """The number of inducing patches."""
-    if not typed.isdecimal():
+    count = points_of(typed)
+    if count in ("enough", None):
         raise ValueError("give the number of inducing patches, or leave it out")
-    return int(typed)
+    return 100 if count == "auto" else int(count)
 
 
 IMAGES = Family(
@@ -69,7 +78,7 @@ IMAGES = Family(
             Option(
                 "--parts",
                 "NAME",
-                "How patches count: by position, weighted, invariant, or auto; auto.",
+                "How patches count: by position, weighted or invariant, or chosen, auto.",
             ),
         ),
         Setting("plus"),
@@ -79,7 +88,7 @@ IMAGES = Family(
             "n_inducing",
             100,
             Whole(1),
-            Option("--inducing", "N", "Of images 100 patches.", read=_count),
+            Option("--inducing", "N", "Of images 100 patches.", read=_patches),
         ),
         Setting("n_learning", 5000, Whole(2)),
         iterations(50),
@@ -102,7 +111,8 @@ IMAGES = Family(
             ),
         ),
     ),
-    unused={
+    unused=NO_DRAWS
+    | {
         "--method": "images have one method, 'power_ep': leave it out",
         "--restarts": "a model of images is learned once: leave it out",
         "--mean": "a model of images has a constant mean: leave it out",
@@ -115,19 +125,9 @@ IMAGES = Family(
     },
     rules=(
         Rule(
-            lambda asked: asked["task"] not in (None, CLASSIFICATION),
-            "--task",
-            "images are for classification: leave it out",
-        ),
-        Rule(
             lambda asked: len(asked["targets"]) > 1,
             "--target",
             "images take one target; fit each one alone",
-        ),
-        Rule(
-            lambda asked: asked["power"] == "auto",
-            "--power",
-            "give a number from 0 to 1, or leave it out",
         ),
         Rule(
             lambda asked: any(

@@ -6,7 +6,6 @@ from cavity.families.base import Family, Option, Rule, Setting
 from cavity.families.options import (
     BY_TASK,
     CLASSIFICATION,
-    POWER_IS_A_NUMBER,
     RANDOM_STATE,
     REGRESSION,
     STANDARDISE,
@@ -102,7 +101,7 @@ LINEAR = Family(
             option=Option(
                 "--mean",
                 "NAME",
-                "A linear model has an intercept, with zero none.",
+                "Of a linear model: zero for none, in place of an intercept.",
                 read=_intercept,
             ),
         ),
@@ -121,6 +120,5 @@ LINEAR = Family(
             "--blocks",
             "a Laplace prior is no scale mixture here: take another --prior",
         ),
-        POWER_IS_A_NUMBER,
     ),
 )

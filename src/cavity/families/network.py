@@ -4,7 +4,6 @@ from cavity.families.base import Family, Option, Rule, Setting
 from cavity.families.options import (
     BY_TASK,
     CLASSIFICATION,
-    POWER_IS_A_NUMBER,
     RANDOM_STATE,
     REGRESSION,
     RESTARTS,
@@ -53,7 +52,7 @@ NETWORK = Family(
                 read=units_of,
             ),
         ),
-        prior("ard", "Of a network's weights one of these: ard."),
+        prior("ard", "Of a network's weights any of these; ard is the default."),
         Setting("activation", "erf"),
         Setting("linear", False),
         EP,
@@ -113,6 +112,5 @@ NETWORK = Family(
             "--target",
             "a network takes one target; fit each one alone",
         ),
-        POWER_IS_A_NUMBER,
     ),
 )

@@ -3,7 +3,7 @@
 import math
 import re
 
-from cavity.families.base import Option, Rule, Setting
+from cavity.families.base import Option, Setting
 from cavity.families.values import Names, Number, Whole
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
@@ -28,6 +28,17 @@ def power_of(typed: str) -> float | str:
     if not 0.0 <= power <= 1.0:
         raise ValueError(f"the power lies between 0 and 1, given {power:g}")
     return power
+
+
+def number_of(typed: str) -> float | str:
+    """The power as it is typed, of a family that does not choose it.
+
+    Raises:
+        ValueError: for what is no number from 0 to 1.
+    """
+    if typed == "auto":
+        raise ValueError("auto is for Gaussian processes of one layer: give a number")
+    return power_of(typed)
 
 
 def points_of(typed: str) -> int | str | None:
@@ -89,7 +100,7 @@ OF_CLASSES = LIKELIHOOD.with_default("bernoulli")
 POWER = Setting(
     "power",
     0.5,
-    option=Option("--power", "NUMBER|auto", "From 0, variational, to 1, EP.", read=power_of),
+    option=Option("--power", "NUMBER|auto", "From 0, variational, to 1, EP.", read=number_of),
 )
 MEAN = Setting(
     "mean",
@@ -119,8 +130,5 @@ MISSING = Setting("missing", "error")
 # What estimators of one task have alone.
 BY_TASK = {REGRESSION: (LIKELIHOOD, MISSING), CLASSIFICATION: (OF_CLASSES,)}
 
-POWER_IS_A_NUMBER = Rule(
-    lambda asked: asked["power"] == "auto",
-    "--power",
-    "auto is for Gaussian processes of one layer: give a number",
-)
+# What is said where draws are asked for and not made.
+NO_DRAWS = {"--draws": "draws are of Gaussian processes of one layer alone: leave it out"}

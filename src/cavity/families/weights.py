@@ -1,7 +1,7 @@
 """Settings that linear models and networks share: those of weights and their priors."""
 
 from cavity.families.base import Option, Rule, Setting
-from cavity.families.options import MAX_ITERATIONS, POWER
+from cavity.families.options import MAX_ITERATIONS, NO_DRAWS, POWER
 from cavity.families.values import Names
 
 PRIORS = ("spike_slab", "horseshoe", "laplace", "student_t", "gaussian", "ard")
@@ -40,6 +40,7 @@ def unused(called: str) -> dict[str, str]:
         "--inducing": f"{called} has no inducing points: leave it out",
         "--restarts": f"{called} tries several starts anyway: leave it out",
         "--batch-rows": f"{called} needs all rows in memory: leave it out",
+        **NO_DRAWS,
     }
 
 

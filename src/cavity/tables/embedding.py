@@ -22,6 +22,7 @@ from cavity.tables.fit_records import (
     MapFit,
     check_names,
     check_posterior,
+    check_task,
     described_by,
     numbers,
 )
@@ -97,6 +98,7 @@ class TableEmbedding:
         Raises:
             StorageError: if that does not describe a table.
         """
+        check_task(path, about, "embedding")
         with described_by(path, about):
             return _embedding(posterior, about)
 

@@ -199,6 +199,20 @@ def task_of(about: Mapping[str, Any]) -> object:
     return record.get("task") if isinstance(record, Mapping) else None
 
 
+def check_task(path: str | Path, about: Mapping[str, Any], *tasks: str) -> None:
+    """Refuses a file of a model with another task than these.
+
+    Raises:
+        StorageError: saying which it has.
+    """
+    task = task_of(about)
+    if task in ("regression", "classification", "embedding", "forecast") and task not in tasks:
+        raise StorageError(
+            f"{path} holds a model of the task {task}, and one of {' or '.join(tasks)} is read "
+            "here; 'cavity show' says more of it"
+        )
+
+
 @contextlib.contextmanager
 def described_by(path: str | Path, about: Mapping[str, Any]) -> Iterator[None]:
     """Turns errors in the description of a model into errors about its file.

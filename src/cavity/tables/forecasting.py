@@ -25,6 +25,7 @@ from cavity.tables.fit_records import (
     SeriesFit,
     check_names,
     check_posterior,
+    check_task,
     described_by,
     numbers,
 )
@@ -158,6 +159,7 @@ class TableForecaster:
         Raises:
             StorageError: if that does not describe a table.
         """
+        check_task(path, about, "forecast")
         with described_by(path, about):
             schema = Schema.from_dict(about["schema"])
             record = typed(about["record"], SeriesFit, "record")

@@ -39,6 +39,7 @@ from cavity.tables.fit_records import (
     TableFit,
     check_posterior,
     check_targets_of,
+    check_task,
     described_by,
     numbers,
 )
@@ -230,6 +231,7 @@ class TableModel:
         Raises:
             StorageError: if that does not describe a table.
         """
+        check_task(path, about, "regression", "classification")
         with described_by(path, about):
             schema = Schema.from_dict(about["schema"])
             record, count = typed(about["record"], TableFit, "record"), len(schema.targets)
