@@ -43,7 +43,8 @@ def pytest_collection_modifyitems(config, items):
         if (sample if item.nodeid in inside else tenth_of(item.nodeid) == tenth)
     ]
     if len(chosen) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        kept = set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = chosen
 
 
