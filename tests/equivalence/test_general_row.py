@@ -96,7 +96,7 @@ def posed(case):
     return p.model, p.X, options.pop("y", p.y), p.S, options
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @cases(SLOW)
 def test_exact_row_is_the_general_row(case):
     """Exact factors have the general row as their oracle; bui 7, turner 1."""

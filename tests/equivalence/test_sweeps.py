@@ -129,7 +129,7 @@ def test_bui_09_turner_02_another_sweep_changes_nothing(power):
     assert skipped == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.25, 1.0])
 def test_bui_24_energy_is_stationary_in_the_sites(power):
     """bui 24 on Gaussian noise: at the fixed point no site changes the energy to first order.

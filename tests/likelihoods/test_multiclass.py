@@ -99,7 +99,7 @@ def test_probit_by_scipy():
             assert_close(found[0], np.log(value), "quadrature", scale=1.0)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @each_kind
 def test_derivatives_of_the_density(name):
     """Each function's slope and curvature, by differentiation."""
@@ -137,7 +137,7 @@ def sampled_power_mean(name, power, column, size=20_000):
     return np.log(raised.mean()) / power, raised.std() / raised.mean() / power / np.sqrt(size)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @each_kind
 @pytest.mark.parametrize("power", POWERS)
 def test_power_means_are_near_monte_carlo(name, power):
@@ -149,7 +149,7 @@ def test_power_means_are_near_monte_carlo(name, power):
         assert abs(found[column] - expected) < 5.0 * error + (0.0 if exact else 0.03)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @each_kind
 @pytest.mark.parametrize("power", POWERS)
 def test_tilted_is_the_derivative_of_the_power_mean(name, power):
@@ -209,7 +209,7 @@ def at_extremes(name, power, label):
     return var, tilted(name, power, mean, var, np.full(len(EXTREME), float(label)))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @each_kind
 @pytest.mark.parametrize("power", POWERS)
 def test_extremes_stay_finite(name, power):

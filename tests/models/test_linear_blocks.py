@@ -53,6 +53,7 @@ def linear(blocks, prior=None, **settings):
     return cavity.LinearModel(prior, blocks=blocks, **settings)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("blocks", "columns"), [(THREES, 15), (UNEQUAL, 9)])
 def test_blocks_against_all_models(blocks, columns):
     """Five blocks of three; three of unequal widths, beside two columns without one."""
@@ -112,7 +113,7 @@ def test_categories_of_which_data_know_all_but_one_direction(noise):
     np.testing.assert_allclose(found.mean, mean, atol=1e-5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
 @pytest.mark.parametrize("name", ["spike and slab", "student-t"])
 def test_units_of_unequal_blocks_change_nothing_but_units(name, unit):

@@ -260,7 +260,7 @@ LATE = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", LATE)
 def test_batches_that_differ_further_down_are_another_fit(tmp_path, words):
     """Also where the columns have the same means and spreads."""
