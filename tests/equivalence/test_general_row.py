@@ -96,7 +96,7 @@ def posed(case):
     return p.model, p.X, options.pop("y", p.y), p.S, options
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3, "blocks, power 0.5", "blocks, missing outputs", "a power per row")
 @cases(SLOW)
 def test_exact_row_is_the_general_row(case):
     """Exact factors have the general row as their oracle; bui 7, turner 1."""

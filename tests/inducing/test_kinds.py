@@ -51,9 +51,7 @@ def every_pair(kernel, parts):
 @eqx.filter_jit
 def above_diagonal(kernel, parts):
     """Of three functionals each: the blocks from the diagonal on, row by row."""
-    return [
-        jnp.hstack([covariance(kernel, a, b) for b in parts[i:]]) for i, a in enumerate(parts)
-    ]
+    return [jnp.hstack([covariance(kernel, a, b) for b in parts[i:]]) for i, a in enumerate(parts)]
 
 
 class Plain(AbstractInducing):

@@ -82,7 +82,7 @@ def automatic(case, power):
     return of_case(plain, case, power)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, "one output-0.0")
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, "rows"])
 @pytest.mark.parametrize("case", CASES)
 def test_messages_and_their_derivatives(case, power):

@@ -95,7 +95,7 @@ def dense_evidence(m, V, power):
     return expected + log_power_means(mean, var, power).sum()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, "1.0")
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.05])
 def test_bui_s30_energy(power):
     """bui S30: (1 - N/a) Phi(q) + N/a Phi(q/t^a) - Phi(p) + sum of log power means."""

@@ -96,7 +96,7 @@ def old():
 
 
 class TestSamePoints:
-    @pytest.mark.sampled(1)
+    @pytest.mark.sampled(1, "0-0.0")
     @pytest.mark.parametrize("power", POWERS)
     @pytest.mark.parametrize("memory", [0, 9])
     def test_any_split_in_any_order_is_the_batch(self, power, memory):
@@ -161,7 +161,7 @@ class TestSamePoints:
 
 
 class TestOtherPoints:
-    @pytest.mark.sampled(1)
+    @pytest.mark.sampled(1, "0.5-0.5")
     @pytest.mark.parametrize(("power", "past_power"), [(0.5, 0.5), (1.0, 0.3), (0.3, 1.0)])
     def test_natural_form_is_stacked_pseudo_data(self, old, power, past_power):
         """Identity 13, at other points and parameters."""

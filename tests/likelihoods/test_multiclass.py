@@ -137,7 +137,7 @@ def sampled_power_mean(name, power, column, size=20_000):
     return np.log(raised.mean()) / power, raised.std() / raised.mean() / power / np.sqrt(size)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, "0.0-robust")
 @each_kind
 @pytest.mark.parametrize("power", POWERS)
 def test_power_means_are_near_monte_carlo(name, power):
@@ -149,7 +149,7 @@ def test_power_means_are_near_monte_carlo(name, power):
         assert abs(found[column] - expected) < 5.0 * error + (0.0 if exact else 0.03)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, "0.5-softmax")
 @each_kind
 @pytest.mark.parametrize("power", POWERS)
 def test_tilted_is_the_derivative_of_the_power_mean(name, power):
@@ -230,7 +230,7 @@ def test_closed_forms_stay_proper_at_extremes(name, power):
 # ------------------------------------------------------------- predictions, and what is said
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, "softmax")
 @each_kind
 def test_predictions(name):
     """Rows sum to one; density, quantiles and moments are those of the probabilities."""

@@ -17,7 +17,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, "logit-0.5")
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("name", CASES)
 def test_slopes_are_those_of_differences(name, power):

@@ -53,7 +53,7 @@ def linear(blocks, prior=None, **settings):
     return cavity.LinearModel(prior, blocks=blocks, **settings)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, "blocks1-9")
 @pytest.mark.parametrize(("blocks", "columns"), [(THREES, 15), (UNEQUAL, 9)])
 def test_blocks_against_all_models(blocks, columns):
     """Five blocks of three; three of unequal widths, beside two columns without one."""
