@@ -287,7 +287,7 @@ def standard_ep(K, labels, sweeps=200):
     return evidence + scales.sum(), pseudo, 1.0 / tau
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["sparse", "inputs", "full"])
 def test_bui_23_power_one_is_ep_of_fitc(place):
     """bui 23: EP in the FITC model; standard EP where Z = X, as without inducing points."""

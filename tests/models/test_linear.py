@@ -204,6 +204,7 @@ def test_probability_of_zero_asks_for_a_spike():
         cavity.probability_zero(gp, [0])
 
 
+@pytest.mark.slow
 def test_order_and_units_change_nothing():
     X, y = table(12, 80)
     columns, scale = np.random.default_rng(0).permutation(80), 7.0
