@@ -203,6 +203,7 @@ def _site_gradient(graph, sites):
     return eqx.filter_grad(lambda sites: energy(graph, sites))(sites)
 
 
+@pytest.mark.sampled(1)
 def test_bui_24_25_sites_of_a_probit(classified):
     """bui 24: no site moves the energy; bui 25: site variances at least the residual."""
     model, X, labels, power = classified

@@ -170,6 +170,7 @@ def local_bound(gamma):
     return value + 0.5 * np.log(gamma).sum() - 0.5 * Y @ np.linalg.solve(A, Y)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", [cavity.MeanField(**TIGHT), cavity.LocalBound(**TIGHT)])
 def test_jylanki_28_mean_field_is_the_local_bound(method):
     """jylanki 26 to 28: S42 and S45 by their own formulas."""

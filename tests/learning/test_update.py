@@ -128,6 +128,7 @@ class TestSamePoints:
         direct = cavity.update(old[0.5], X[OLD:], Y[OLD:], learn=False, inducing="keep")
         assert_close(after.log_evidence, direct.log_evidence)
 
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("power", [0.0, 0.5])
     def test_old_posterior_as_prior_at_equal_parameters(self, old, power):
         """Identity 15: S16 is S17 there, and is not elsewhere."""
@@ -211,6 +212,7 @@ class TestOtherPoints:
         values = [evidence_of_past(gp(Z=Z2), old[0.5], a) for a in (0.0, 0.01, 0.3, 0.7, 1.0)]
         assert np.all(np.diff(values) > 0.0)
 
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("past_power", [0.0, 0.5])
     def test_gradients_with_a_singular_past(self, past_power):
         """Two old rows at seven points, a mean that moves, and finite differences."""

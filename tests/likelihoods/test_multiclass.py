@@ -268,6 +268,7 @@ def test_predictions_are_near_monte_carlo(name):
     np.testing.assert_allclose(found, share, atol=0.01)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["probit", "softmax"])
 def test_bounds_lie_below_and_touch(name):
     """Böhning's bound of all functions at once; for probit as for softmax."""

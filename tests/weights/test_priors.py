@@ -198,6 +198,7 @@ def test_slivers_of_a_half_student_t(mean, var):
     assert abs(prior.cdf(at, jnp.float64(mean), jnp.float64(var)) - below / mass) < 1e-7
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("var", [1e-4, 1.0])
 def test_far_above_zero_a_half_student_t_is_a_student_t(var):
     mean, var = jnp.asarray([9.0, 40.0]), jnp.full(2, var)
