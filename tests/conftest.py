@@ -55,6 +55,17 @@ TESTS = itertools.count()
 gc.set_threshold(20_000, 20, 20)
 
 
+def pytest_collection_finish():
+    """Takes all that was imported and collected out of later looks for garbage: most of memory."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish():
+    """Leaves nothing to look through at the end, where pytest collects garbage ten times over."""
+    gc.freeze()
+
+
 def pytest_configure(config):
     """Records what each test uses, where that is asked for."""
     selection.check_tenth(config)

@@ -23,6 +23,7 @@ def folder(tmp_path_factory):
     return path, done
 
 
+@pytest.mark.slow
 def test_fit_and_show(folder):
     path, done = folder
     assert sorted(done.json) == sorted({*KEYS, "layers"} - {"priors"})
@@ -40,6 +41,7 @@ def test_fit_and_show(folder):
     assert "layer 2  1          6                the likelihood's" in shown
 
 
+@pytest.mark.slow
 def test_predict_and_evaluate(folder):
     path, _ = folder
     done = run("predict", path / "m.cavity", path / "t.csv", "--out", path / "p.csv", "--density")

@@ -189,6 +189,7 @@ def test_kernels_name_columns(here, tables):
     assert done.json["kernel"] == f"rbf[{features}]"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mean", ["zero", "linear"])
 def test_means(here, tables, mean):
     done = fit(tables / "train.csv", "--mean", mean, "--ignore", "colour", "--json")

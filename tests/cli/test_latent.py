@@ -100,6 +100,7 @@ def test_truth_values(here):
     assert '<td class="n">–</td>' in (here / "r.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_row_without_values_is_noted(folder):
     path, _ = folder
     rows = (

@@ -81,7 +81,7 @@ class Wave(AbstractKernel):
 each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__[6:])
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(14, "active-expectations")
 @each_check
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernel(name, check):

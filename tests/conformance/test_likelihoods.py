@@ -59,7 +59,9 @@ class Contaminated(AbstractQuadratureLikelihood):
 each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__[6:])
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(
+    8, "beta-support", "beta-predictive", "gamma-predictive", "student_t-predictive"
+)
 @each_check
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_likelihood(name, check):

@@ -30,7 +30,7 @@ each_case = pytest.mark.parametrize(("power", "blocks"), CASES.values(), ids=CAS
 few = settings(max_examples=15, deadline=None)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(4, "power 0.0-plain")
 @pytest.mark.parametrize("setting", [problem, with_mean], ids=["plain", "mean, known noise"])
 @each_case
 def test_bui_07_13_turner_03_closed_form_is_the_dense_energy(setting, power, blocks):

@@ -44,7 +44,7 @@ def small():
     return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=FEW), np.linspace(-4, 4, 7)[:, None]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("setting", [problem, with_mean], ids=["plain", "mean, known noise"])
 @pytest.mark.parametrize("power", POWERS)
 def test_bui_01_direct_conditioning(setting, power):

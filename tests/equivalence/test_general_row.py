@@ -96,7 +96,7 @@ def posed(case):
     return p.model, p.X, options.pop("y", p.y), p.S, options
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3, "blocks, power 0.5", "blocks, missing outputs", "a power per row")
 @cases(SLOW)
 def test_exact_row_is_the_general_row(case):
     """Exact factors have the general row as their oracle; bui 7, turner 1."""
@@ -203,6 +203,7 @@ def _site_gradient(graph, sites):
     return eqx.filter_grad(lambda sites: energy(graph, sites))(sites)
 
 
+@pytest.mark.sampled(1)
 def test_bui_24_25_sites_of_a_probit(classified):
     """bui 24: no site moves the energy; bui 25: site variances at least the residual."""
     model, X, labels, power = classified
@@ -287,7 +288,7 @@ def standard_ep(K, labels, sweeps=200):
     return evidence + scales.sum(), pseudo, 1.0 / tau
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["sparse", "inputs", "full"])
 def test_bui_23_power_one_is_ep_of_fitc(place):
     """bui 23: EP in the FITC model; standard EP where Z = X, as without inducing points."""

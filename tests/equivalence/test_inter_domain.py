@@ -89,6 +89,7 @@ def test_turner_11_vanderwilk_t38_joint_is_positive_semidefinite(windows):
     assert_close(joint, joint.T, "quadrature")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", POWERS)
 def test_bui_18_energy_with_windows_is_the_dense_energy(windows, power):
     """bui S15 and S26: the same closed forms with these matrices, for every power."""
@@ -132,6 +133,7 @@ def test_window_widths_are_learned(windows):
     assert not np.allclose(result.model.inducing.widths, window.widths)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_vanderwilk_t40_sums_of_deltas(power):
     """vanderwilk T40 and T37: one delta is a point, split deltas change nothing, nor do scales."""

@@ -35,7 +35,7 @@ def sparse():
 OBJECTIVES = [row for row in PEERS["sparse"] if "power" in row]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "row", OBJECTIVES, ids=lambda row: f"{row['library']}-{row['objective']}-{row['jitter']}"
 )

@@ -43,7 +43,7 @@ def infer(model, charge, **layout):
     return cavity.infer(model, X, Y, power=0, method=CHARGES[charge], jitter=JITTER, **layout)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["one noise", "known noise", "blocks"])
 def test_evidence_of_each_charge_is_its_dense_form(layout):
     side, noise = {}, np.full(N, NOISE)

@@ -101,6 +101,7 @@ def test_bui_08_one_sweep_at_power_one():
     assert p.infer(0.25, method=jump).sites.sweeps == 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.3, 1.0])
 def test_bui_08_blocks_follow_the_same_law(power):
     """bui 8 for the precision matrices of blocks (turner 7)."""
@@ -129,7 +130,7 @@ def test_bui_09_turner_02_another_sweep_changes_nothing(power):
     assert skipped == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.25, 1.0])
 def test_bui_24_energy_is_stationary_in_the_sites(power):
     """bui 24 on Gaussian noise: at the fixed point no site changes the energy to first order.

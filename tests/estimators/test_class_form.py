@@ -105,6 +105,7 @@ def test_coupled_classes_asked_for_are_had(impatient):
     assert isinstance(asked.posterior_.process, SparseClasses)
 
 
+@pytest.mark.slow
 def test_the_command_line_says_it_and_remembers(impatient, here):  # noqa: F811
     rows = "\n".join(f"{a},{b},{label}" for (a, b), label in zip(X, Y, strict=True))
     (here / "t.csv").write_text(f"a,b,kind\n{rows}\n")

@@ -64,6 +64,7 @@ def test_labels_of_any_kind(names, wrap):
     np.testing.assert_array_equal(renamed.predict_proba(X), chance)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("likelihood", "points"),
     [

@@ -131,6 +131,7 @@ def test_a_row_without_any_value_has_the_prior(fitted):
     assert np.all(np.isfinite(fitted.impute(nothing)))
 
 
+@pytest.mark.slow
 def test_units_change_nothing(fitted):
     factors = np.array([1e8, 0.2, 1e-7, 5.0, 3.0])
     other = quietly(cavity.GPEmbedding(**SMALL), Y * factors)

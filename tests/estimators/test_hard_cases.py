@@ -80,7 +80,7 @@ def check(model, X, y, least):
         assert model.score(X, y) > least
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "setting",
     [{}, pytest.param({"n_inducing": 10}, marks=pytest.mark.slow)],

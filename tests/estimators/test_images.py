@@ -112,6 +112,7 @@ def test_three_classes_by_every_sum(settings):
 QUICK = {"max_iterations": 0, "scale_iterations": 2, "n_inducing": 6, "parts": "invariant"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("classes", [2, 3])
 def test_minibatches_go_on_where_the_fit_ended(classes, monkeypatch):

@@ -46,7 +46,7 @@ def test_learning_finds_the_maximum_that_scikit_learn_finds():
     np.testing.assert_allclose(found, np.exp(theirs.kernel_.theta), rtol=0.05)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @SETTINGS
 @pytest.mark.parametrize("mean", ["constant", "linear"])
 def test_everything_is_in_the_units_of_the_data(setting, mean):

@@ -233,6 +233,7 @@ def test_labels_are_left_out_by_probability():
     assert found.mean() < gp.log_predictive_density(X, labels).mean()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("inducing", [None, 5])
 def test_covariances_that_no_memory_holds(inducing):
     """Of a million rows, which would take terabytes; deviations of them are no trouble."""

@@ -87,6 +87,7 @@ def test_as_many_points_as_are_enough(monkeypatch):
         cavity.GPRegressor(n_inducing="enough").fit(X, y, batches=batches)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("choice", ["kmeans", "random"])
 def test_inducing_points_move_unless_they_are_held(choice):
     X, y = problem()
@@ -239,7 +240,7 @@ RARER = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "kernel",
     [

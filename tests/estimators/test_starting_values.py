@@ -45,7 +45,7 @@ def test_as_good_as_restarts_of_scikit_learn(y):
     assert found > scikit_learn(UNIT, y) - 0.1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.5])
 @pytest.mark.parametrize("y", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_sparse_models_come_close_to_the_full_one(y, power):

@@ -48,6 +48,12 @@ def every_pair(kernel, parts):
     return jnp.block([[covariance(kernel, a, b) for b in parts] for a in parts])
 
 
+@eqx.filter_jit
+def above_diagonal(kernel, parts):
+    """Of three functionals each: the blocks from the diagonal on, row by row."""
+    return [jnp.hstack([covariance(kernel, a, b) for b in parts[i:]]) for i, a in enumerate(parts)]
+
+
 class Plain(AbstractInducing):
     """The definition of another functional alone, without its closed forms."""
 
@@ -61,7 +67,9 @@ class Plain(AbstractInducing):
         return self.inner.size
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    "name", ["rbf", "mixture", pytest.param("columns", marks=pytest.mark.slow)]
+)
 def test_vanderwilk_t36_t38_every_pair_is_its_definition(name):
     """vanderwilk T36, T38: closed forms are quadratures of definitions; the joint is a covariance.
 
@@ -69,9 +77,10 @@ def test_vanderwilk_t36_t38_every_pair_is_its_definition(name):
     """
     kernel = KERNELS[name]
     kinds = list(KINDS.values()) if name == "rbf" else [KINDS["windows"], KINDS["waves"]]
-    joint = every_pair(kernel, [*kinds, Points(X)])
-    plain = every_pair(kernel, [Plain(part) for part in kinds])
-    assert_close(joint[: len(plain), : len(plain)], plain, "quadrature")
+    joint = np.asarray(every_pair(kernel, [*kinds, Points(X)]))
+    plain = above_diagonal(kernel, [Plain(part) for part in kinds])
+    found = [joint[3 * i : 3 * i + 3, 3 * i : 3 * len(kinds)] for i in range(len(kinds))]
+    assert_close(np.hstack(found), np.hstack(plain), "quadrature")
     assert_close(joint, joint.T, "factorised")
     assert np.linalg.eigvalsh(joint)[0] > -1e-9
 

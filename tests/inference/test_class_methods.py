@@ -140,7 +140,7 @@ SLOW = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, "softmax")
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=pytest.mark.slow) if c in SLOW else c for c in GRADIENTS]
 )

@@ -231,7 +231,7 @@ def test_sparse_at_power_one_is_nested_ep_of_fitc(private):
     assert_close(found.log_evidence, expected.log_evidence, "quadrature")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.0])
 def test_sparse_at_any_power_shares_residuals_with_u(power):
     """Of the residual of the class seen, a share of the power joins u, the rest each contrast."""

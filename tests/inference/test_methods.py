@@ -71,6 +71,7 @@ def climbed(parts, steps=2000):
     return K @ alpha, evidence
 
 
+@pytest.mark.sampled(1, "likelihood0-y0-student_parts")
 @pytest.mark.parametrize(
     ("likelihood", "y", "parts"), [(STUDENT, Y, student_parts), (LOGIT, LABELS, logit_parts)]
 )
@@ -110,7 +111,7 @@ GRADIENTS = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, "likelihood0-None-y0-method0-1.0")
 @pytest.mark.parametrize(("likelihood", "points", "y", "method", "power"), GRADIENTS)
 def test_jylanki_18_gradients(likelihood, points, y, method, power):
     """jylanki 18, 27: of the energy found anew at every point, likelihood parameters included."""
@@ -169,6 +170,7 @@ def local_bound(gamma):
     return value + 0.5 * np.log(gamma).sum() - 0.5 * Y @ np.linalg.solve(A, Y)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", [cavity.MeanField(**TIGHT), cavity.LocalBound(**TIGHT)])
 def test_jylanki_28_mean_field_is_the_local_bound(method):
     """jylanki 26 to 28: S42 and S45 by their own formulas."""
@@ -313,7 +315,7 @@ def averaged_by_laplace(mean, residual, power):
     return term.log_mean(seen, rows, power), term.derivatives(seen, rows, power)[0]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1, "1e-06")
 @pytest.mark.parametrize("residual", [1e-9, 1e-6, 1e-5, 1e-3, 0.3])
 def test_residuals_of_any_size(residual):
     """What inducing variables leave is averaged over, narrow or wide."""

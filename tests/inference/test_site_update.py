@@ -160,6 +160,7 @@ def test_halves_of_symmetric_precisions_are_sites_with_matrices():
     np.testing.assert_allclose(*squares, rtol=1e-12)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.3, 1.0])
 def test_jylanki_13_cavities_add_up(labelled, power):
     """jylanki 13: rows of one input see one value, and their cavities, in natural parameters,

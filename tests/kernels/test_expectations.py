@@ -97,7 +97,7 @@ def by_quadrature(kernel, inputs):
 CASES = [(name, form) for name in ("rbf", "sum") for form in COVARIANCES]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, "sum-diagonal", "waves-diagonal")
 @pytest.mark.parametrize(("name", "form"), [*CASES, ("waves", "diagonal"), ("products", "full")])
 def test_closed_form_is_the_integral(name, form):
     """Identities bui 4 and vanderwilk T65, against quadrature in the place of draws."""

@@ -24,7 +24,7 @@ PARTS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, "patches-False")
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", PARTS)
 def test_counted_rows_have_the_covariances_of_plain_ones(name, weighted):

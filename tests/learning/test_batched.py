@@ -90,6 +90,7 @@ def test_the_order_of_batches_does_not_matter():
     assert_close(stream(x)[0], memory(x)[0], "factorised")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", ["known noise", "missing"])
 def test_fit_is_that_of_the_rows_in_memory(case):
     options = {"power": 0.5, "max_iterations": 8}

@@ -38,7 +38,7 @@ def work(run, n, seed, *, full=False, **options):
     return result, result.posterior.marginals(X[: n // 2])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("full", [False, True], ids=["sparse", "full"])
 @pytest.mark.parametrize("power", [0.0, 0.5])
 @pytest.mark.parametrize("run", [cavity.infer, cavity.fit])

@@ -56,6 +56,7 @@ def test_mean_functions_keep_what_inputs_say(step, width):
     assert width == 1 or np.max(np.abs(left)) < 1e-10
 
 
+@pytest.mark.sampled(1, "likelihood0-mean0-method0")
 @pytest.mark.parametrize(
     ("likelihood", "mean", "method"),
     [
@@ -133,6 +134,7 @@ def test_a_first_layer_begins_as_the_sparse_gp(step, likelihood, widths, functio
         np.testing.assert_allclose(hidden, functions.mean(), rtol=1e-6)
 
 
+@pytest.mark.sampled(1, "widths0")
 @pytest.mark.parametrize("widths", [(2,), (2, 2)])
 def test_a_start_keeps_the_accuracy_of_the_sparse_gp(widths):
     """Hidden values are so certain that outputs of hardly any noise are predicted as before."""

@@ -222,7 +222,7 @@ def test_learning_does_not_depend_on_units():
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "options",
     [

@@ -28,7 +28,7 @@ def test_correlation_lengths_of_sums_and_of_columns_without_a_part():
     assert_close(unseen, [0.5, 10.0 * X[:, 1].std()], "factorised")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, "slopes")
 @pytest.mark.parametrize("kind", KINDS)
 def test_starts_explain_most_of_what_points_explain(kind):
     """vanderwilk items 48 to 52: all functionals are of one size, and about the chosen places."""

@@ -176,7 +176,7 @@ def test_the_data_are_not_kept_by_reference():
     np.testing.assert_array_equal(posterior.marginals(P.S).mean, before)
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize(
     "change",
@@ -222,7 +222,7 @@ def test_many_columns():
     assert np.isfinite(cavity.infer(model, X, P.y).log_evidence)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.x32
 @pytest.mark.parametrize("blocks", [None, np.arange(ROWS) // 4], ids=["rows", "blocks"])
 @pytest.mark.parametrize("power", [0.0, 0.01, 1.0])

@@ -117,6 +117,7 @@ def log_density(name, f, y):
     return stats.t.logpdf(y, 4.0, f, 0.5)
 
 
+@pytest.mark.sampled(2, "bernoulli", "poisson")
 @pytest.mark.parametrize("name", DENSE)
 def test_information_is_the_difference_of_entropies_by_dense_sums(name):
     """H(y) - E H(y | f), and E var(f | y) = v - v² J."""
@@ -211,7 +212,7 @@ def test_many_candidates_are_screened(monkeypatch):
     assert cavity.suggest(result, many, 1).rows[0] == np.argmax(C)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, "information")
 @pytest.mark.parametrize("criterion", ["information", "variance", "integrated"])
 def test_looking_at_few_candidates_again_gives_the_same_sets(monkeypatch, criterion):
     """Gains fall as rows are known, so that the last ones are bounds (Minoux, 1978)."""

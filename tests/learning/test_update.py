@@ -96,7 +96,7 @@ def old():
 
 
 class TestSamePoints:
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(1, "0-0.0")
     @pytest.mark.parametrize("power", POWERS)
     @pytest.mark.parametrize("memory", [0, 9])
     def test_any_split_in_any_order_is_the_batch(self, power, memory):
@@ -128,6 +128,7 @@ class TestSamePoints:
         direct = cavity.update(old[0.5], X[OLD:], Y[OLD:], learn=False, inducing="keep")
         assert_close(after.log_evidence, direct.log_evidence)
 
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("power", [0.0, 0.5])
     def test_old_posterior_as_prior_at_equal_parameters(self, old, power):
         """Identity 15: S16 is S17 there, and is not elsewhere."""
@@ -161,7 +162,7 @@ class TestSamePoints:
 
 
 class TestOtherPoints:
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(1, "0.5-0.5")
     @pytest.mark.parametrize(("power", "past_power"), [(0.5, 0.5), (1.0, 0.3), (0.3, 1.0)])
     def test_natural_form_is_stacked_pseudo_data(self, old, power, past_power):
         """Identity 13, at other points and parameters."""
@@ -211,6 +212,7 @@ class TestOtherPoints:
         values = [evidence_of_past(gp(Z=Z2), old[0.5], a) for a in (0.0, 0.01, 0.3, 0.7, 1.0)]
         assert np.all(np.diff(values) > 0.0)
 
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("past_power", [0.0, 0.5])
     def test_gradients_with_a_singular_past(self, past_power):
         """Two old rows at seven points, a mean that moves, and finite differences."""

@@ -73,6 +73,7 @@ def log_height(scale, df):
     return ratio - 0.5 * np.log(df * np.pi) - np.log(scale)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.3, 0.8])
 def test_jylanki_36_powers_are_student_t_again(power):
     """jylanki 36: with ν' = ην + η - 1 and σ'² = νσ²/ν', in density and in tilted moments."""

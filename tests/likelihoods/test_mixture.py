@@ -28,7 +28,7 @@ def parts(kind, name, **more):
     return [kind(**{name: s, **more}).predictive(m, v) for s, m, v in rows]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "name", "more"),
     [(Gaussian, "variance", {}), (StudentT, "scale", {"df": 3.0}), (Laplace, "scale", {})],

@@ -42,7 +42,7 @@ ONE_FUNCTION = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("name", ONE_FUNCTION)
 def test_the_limit_is_the_density_at_the_mean(name, power):

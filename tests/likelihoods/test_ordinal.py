@@ -59,7 +59,7 @@ def predicted(likelihood, labels):
     return out.mean, out.var, out.log_density(labels), out.quantile(0.4)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("y", [0.0, 1.0])
 def test_one_edge_is_probit(power, y):

@@ -48,6 +48,7 @@ def test_shape_one_is_exponential(power):
     assert_close(*(out.quantile(0.8) for out in pair), "factorised")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("likelihood", [Gamma(3.0), Exponential()])
 def test_units_are_a_shift(likelihood):
     """Outputs in another unit have a density divided by it, about a function that is moved."""

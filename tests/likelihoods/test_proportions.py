@@ -15,7 +15,7 @@ Y = np.array([1e-9, 0.02, 0.5, 0.9, 1.0 - 1e-9])
 F = np.array([-4.0, 0.0, 1.5])[:, None]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("concentration", [0.1, 1.0, 12.0, 1e4])
 def test_beta(concentration):
     mean = special.expit(F)

@@ -221,7 +221,7 @@ def errors(name, power):
     return np.abs(np.array(values) - expected) / scale, rows
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", POWERS)
 @pytest.mark.parametrize("name", CASES)
 def test_against_brute_force(name, power):
@@ -231,7 +231,7 @@ def test_against_brute_force(name, power):
     assert np.all(np.max(error, axis=1) < [1e-7, 1e-6, 1e-6]), (np.max(error, axis=1), worst)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [0.4, 1.0])
 @pytest.mark.parametrize("name", ["probit", "logit", "student_t4", "laplace"])
 def test_jylanki_08_moments_are_slopes_in_natural_parameters(name, power):
@@ -283,7 +283,7 @@ def of_rows(name, power, mean, sd, y):
     return np.asarray(out)[[3, 1, 2]]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("power", POWERS)
 @pytest.mark.parametrize("count", quadrature.EVEN_RULE.counts)

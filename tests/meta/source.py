@@ -12,11 +12,15 @@ PACKAGE = ROOT / "src" / "cavity"
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """One source file: its dotted name, its path and its syntax tree."""
+    """One source file: its dotted name, its path, its text and its syntax tree."""
 
     name: str
     path: Path
-    tree: ast.Module
+    text: str
+
+    @functools.cached_property
+    def tree(self):
+        return ast.parse(self.text, filename=str(self.path))
 
     @property
     def is_package(self):
@@ -30,7 +34,7 @@ def modules():
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name] = Module(name, path, ast.parse(path.read_text(), filename=str(path)))
+        found[name] = Module(name, path, path.read_text())
     return found
 
 

@@ -17,7 +17,7 @@ from tests.meta.source import ROOT, modules
 README = ROOT / "README.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [p for p in sorted((ROOT / "docs").rglob("*.md")) if BLOCK.search(p.read_text())]
-WITH_DOCTEST = [name for name, m in modules().items() if ">>>" in m.path.read_text()]
+WITH_DOCTEST = [name for name, m in modules().items() if ">>>" in m.text]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 

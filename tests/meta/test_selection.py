@@ -63,6 +63,14 @@ def test_the_sample_leaves_slow_tests_out_and_spreads_a_law_over_its_settings(it
         assert any(setting in name.strip("]").split("[")[1].split("-") for name in drawn)
 
 
+def test_named_cases_of_a_law_are_inside():
+    names = [f"a.py::test_law[{k}-{p}]" for k in KERNELS for p in POWERS]
+    for name in names:
+        case = name.partition("[")[2].rstrip("]")
+        items = [Item(each, sampled=(1, case)) for each in names]
+        assert chosen(items, True, None) == [name]
+
+
 def test_what_is_no_tenth_is_refused():
     for wrong in (-1, 10):
         with pytest.raises(pytest.UsageError, match="from 0 to 9"):

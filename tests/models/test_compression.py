@@ -16,7 +16,7 @@ POINTS = inducing.Points(X[:6] + 0.1)
 SUMS = inducing.Combinations(inducing.Points(RNG.uniform(0, 4, (12, 2))), RNG.normal(size=(6, 2)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("functionals", "likelihood", "own"),
     [

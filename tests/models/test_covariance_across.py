@@ -33,7 +33,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", CASES)
 def test_covariances_across_tables_are_blocks_of_those_within_both(name):
     model, y = CASES[name]

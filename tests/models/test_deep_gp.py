@@ -98,7 +98,7 @@ def step():
     return step_model()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("propagation", "power"), [(choice, power) for choice in GOLDEN for power in GOLDEN[choice]]
 )

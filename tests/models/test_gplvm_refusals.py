@@ -126,6 +126,11 @@ def test_new_rows_that_do_not_fit_are_named():
         result.leave_one_out()
     with pytest.raises(ValueError, match="of latent inputs"):
         result.site_precisions()
+
+
+@pytest.mark.slow
+def test_rows_far_away_have_finite_inputs():
+    posterior = infer(options={"power": 0.0, "jitter": toy.JITTER}).posterior
     far = posterior.transform(1e8 * Y)
     assert np.all(np.isfinite(far.mean))
     assert np.all(far.var > 0.0)

@@ -29,7 +29,7 @@ def factor_analysis(weights, bias, Y, noise):
     return evidence, mean, np.diag(np.linalg.inv(precision))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, "propagation1-1.0-weights1")
 @pytest.mark.parametrize(
     ("propagation", "power", "weights"),
     [

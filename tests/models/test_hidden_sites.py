@@ -62,7 +62,7 @@ def test_a_sited_value_is_that_of_a_sum_over_two_grids(power):
         np.testing.assert_allclose(actual, wanted, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", POWERS)
 def test_energy_is_that_of_a_sum_over_functions_and_values(power):
     """One hidden layer, outputs missing in different places, sites of every sign."""
@@ -84,7 +84,7 @@ def three_layers(Z):
     return cavity.DeepGP(layers, likelihoods.Gaussian(0.1))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_energy_of_two_hidden_layers_is_that_of_nested_sums(power):
     X, y = np.array([[-0.4], [0.7]]), np.array([0.3, -0.5])

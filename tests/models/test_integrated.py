@@ -37,6 +37,7 @@ def gp(count: int | None = None, likelihood: Any = NOISE) -> Any:
     return cavity.GP(kernels.RBF(1.0, 0.3), likelihood, points(count))
 
 
+@pytest.mark.sampled(1, "full")
 @pytest.mark.parametrize("count", [None, 8], ids=["full", "sparse"])
 def test_integrated_noise_is_a_constant_function_of_its_log(count):
     constant = cavity.GP(

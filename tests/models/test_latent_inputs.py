@@ -85,7 +85,7 @@ def dense_energy(tied, inputs, X, y, power, *, hidden_noise=None):
     return -log_z
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1, "one layer-0.0")
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("model", [one_layer(), two_layers()], ids=["one layer", "two layers"])
 def test_energy_is_that_of_sums_over_grids(model, power):

@@ -66,7 +66,7 @@ def test_sites_of_a_gaussian_prior_are_the_prior(shape, power):
     np.testing.assert_allclose(means[0], means[1], atol=1e-5)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("negative", [0, 1, 2, 3])
 @pytest.mark.parametrize("shape", [(9, 6), (6, 9), (5, 12)])
 def test_both_forms_are_the_dense_belief_for_any_signs(shape, negative):
@@ -204,6 +204,7 @@ def test_probability_of_zero_asks_for_a_spike():
         cavity.probability_zero(gp, [0])
 
 
+@pytest.mark.slow
 def test_order_and_units_change_nothing():
     X, y = table(12, 80)
     columns, scale = np.random.default_rng(0).permutation(80), 7.0

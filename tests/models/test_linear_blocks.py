@@ -53,6 +53,7 @@ def linear(blocks, prior=None, **settings):
     return cavity.LinearModel(prior, blocks=blocks, **settings)
 
 
+@pytest.mark.sampled(1, "blocks1-9")
 @pytest.mark.parametrize(("blocks", "columns"), [(THREES, 15), (UNEQUAL, 9)])
 def test_blocks_against_all_models(blocks, columns):
     """Five blocks of three; three of unequal widths, beside two columns without one."""
@@ -92,6 +93,7 @@ def test_categories_of_which_data_see_differences_alone():
     np.testing.assert_allclose(found.mean, mean, atol=1e-3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("noise", [1e-2, 1e-6])
 def test_categories_of_which_data_know_all_but_one_direction(noise):
     """Precisions of the data are up to 1e8 times that of the slab, and 1e-2 of the spike's."""
@@ -112,7 +114,7 @@ def test_categories_of_which_data_know_all_but_one_direction(noise):
     np.testing.assert_allclose(found.mean, mean, atol=1e-5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
 @pytest.mark.parametrize("name", ["spike and slab", "student-t"])
 def test_units_of_unequal_blocks_change_nothing_but_units(name, unit):
@@ -196,6 +198,7 @@ def test_a_gaussian_prior_has_groups_in_the_place_of_blocks():
     assert_close(one.log_evidence, other.log_evidence)
 
 
+@pytest.mark.slow
 def test_parameters_have_a_value_for_each_block():
     """And for each column without one: a share of nothing leaves a block out."""
     X, y = table(9)

@@ -139,7 +139,7 @@ def test_unknown_side_data_is_refused(posed, posterior):
         posterior.predict(posed.S, rows={"noise": np.ones(6)})
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("noise", "variance"), [(1e-12, 1.3), (1e-10, 1e4)])
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_no_variance_is_ever_negative(posed, noise, variance, power):

@@ -13,7 +13,7 @@ CLASSES = (X[:, 0] > 0.0).astype(int) + (X[:, 1] > 0.5)
 KERNEL = kernels.RBF(1.3, np.array([0.8, 1.1]))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, "likelihood2-y2-True")
 @pytest.mark.parametrize(
     ("likelihood", "y", "coupled"),
     [

@@ -86,7 +86,7 @@ def test_linear_systems_are_forecast_as_by_kalman(rule):
     assert_close(cov, expected_cov, "algebra", scale=1.0)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, "fresh")
 @pytest.mark.parametrize("draws", ["fresh", "inducing", "exact"])
 def test_paths_of_linear_systems_have_the_moments_of_kalman(draws):
     belief, inputs = start(2), controls(2, 10)

@@ -67,6 +67,7 @@ def value_of(found, sites):
 # ---- known linear transitions: missing rows and outputs, a series of one step, controls
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_energies_of_known_transitions_are_those_of_dense_algebra(power):
     """S42 of bui.md with E18."""

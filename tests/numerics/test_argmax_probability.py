@@ -39,7 +39,7 @@ RACES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("m", "v", "label"), RACES)
 def test_jylanki_47_the_largest_is_one_integral(m, v, label):
     """jylanki 47: S83 is exact for independent cavities."""

@@ -227,6 +227,7 @@ def test_another_fit_is_refused_in_words(done, words):
     assert "to begin anew" in str(refused.value)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.filterwarnings("ignore:not converged")
 @pytest.mark.parametrize("first", [2, 30])
 def test_a_fit_with_trials_is_another_than_one_without(tmp_path, first):
@@ -260,7 +261,7 @@ LATE = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", LATE)
 def test_batches_that_differ_further_down_are_another_fit(tmp_path, words):
     """Also where the columns have the same means and spreads."""

@@ -297,7 +297,7 @@ PARTS = (
 )
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("cells", PARTS)
 def test_a_table_in_parts_shows_what_the_whole_one_does(cells):
     """The same notation or the same complaint, rows counted over all parts."""

@@ -89,7 +89,7 @@ def scale_density(name):
     return density
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, "spike and slab")
 @pytest.mark.parametrize("name", PRIORS)
 def test_power_means_are_integrals_over_the_shared_scale(name):
     cov, mean = moments()
@@ -120,7 +120,7 @@ def log_integral(name, mean, cov):
     return np.log(sum(pieces))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, "spike and slab")
 @pytest.mark.parametrize("name", PRIORS)
 def test_moments_are_derivatives_of_the_integral(name):
     """In the shift: the mean, then the covariance; by differences and by differentiation."""

@@ -67,7 +67,7 @@ def test_power_means_are_integrals(name, power):
         assert_close(found, expected, "quadrature", scale=1.0)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", DENSITIES)
 def test_derivatives_are_those_of_the_power_mean(name):
     prior, _ = DENSITIES[name]
@@ -98,7 +98,7 @@ def test_laplace_and_student_t_are_likelihoods_at_zero(var, power):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("var", VARIANCES)
 def test_student_t_is_a_scale_mixture(var):
     """Groups of one: inverse gamma variances."""
@@ -108,7 +108,7 @@ def test_student_t_is_a_scale_mixture(var):
     assert_close(found.log_mean, prior.tilted(mean, var, 1.0).log_mean, "quadrature")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [*DENSITIES])
 def test_distribution_functions_of_tilted_weights(name):
     prior, density = DENSITIES[name]
@@ -168,7 +168,7 @@ def test_parameters_by_group():
     assert weights.SpikeSlab(np.array([0.1, 0.4])).sizes() == {2}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mean", "var"), [(-3.0, 1e-4), (-3.0, 1e-2), (-40.0, 1.0), (-0.5, 4.0)])
 def test_slivers_of_a_half_student_t(mean, var):
     """Jylanki S104: far below zero the mass lies within V / |m| of it."""
@@ -198,6 +198,7 @@ def test_slivers_of_a_half_student_t(mean, var):
     assert abs(prior.cdf(at, jnp.float64(mean), jnp.float64(var)) - below / mass) < 1e-7
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("var", [1e-4, 1.0])
 def test_far_above_zero_a_half_student_t_is_a_student_t(var):
     mean, var = jnp.asarray([9.0, 40.0]), jnp.full(2, var)
