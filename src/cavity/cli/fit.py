@@ -75,7 +75,6 @@ from cavity.models.gp import GP
 from cavity.persistence import model_file as storage
 from cavity.persistence.checkpoint import Checkpoint
 from cavity.report.convergence import unconverged
-from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
 
 ESTIMATORS: dict[str, type[GPRegressor] | type[GPClassifier]] = {
@@ -174,22 +173,6 @@ def check_kernel(given: str) -> None:
         parse(given, len(names), names)
 
 
-def with_features(kernel: str, schema: Schema) -> str:
-    """A kernel's text with each categorical column replaced by the numbers of its features."""
-    places, start = {}, 0
-    for column in schema.inputs:
-        width = column.width
-        if column.kind == "categorical" and column.name not in schema.features:
-            places[column.name] = ",".join(map(str, range(start, start + width)))
-        start += width
-
-    def replaced(columns: re.Match[str]) -> str:
-        names = (name.strip() for name in columns[1].split(","))
-        return f"[{','.join(places.get(name, name) for name in names)}]"
-
-    return re.sub(r"\[([^\[\]]*)\]", replaced, kernel)
-
-
 # ---------------------------------------------------------------------------- the work
 
 
@@ -254,7 +237,8 @@ def fit_model(
 def _of_functions(session: Session, request: Request, tables: Tables) -> tuple[Any, str]:
     """Estimator of Gaussian processes to fit, and its kernel by names of columns."""
     features = tables.schema.features
-    kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
+    encoder = tables.schema.encoder
+    kernel = parse(encoder.with_features(request.kernel), len(features), features, encoder.groups)
     wanted = inducing_points(request.inducing)
     estimate(session, request, tables, wanted)
     if request.model != DEEP.name:
@@ -290,7 +274,7 @@ def _learned(estimator: Any, request: Request, tables: Tables, kept: Checkpoint 
             )
         if kept is not None:
             side = side | {"checkpoint": kept}
-        estimator.fit(train.X, y, callback=callback, **side)
+        estimator.fit(tables.inputs, y, callback=callback, **side)
         return interrupted() or estimator.interrupted_
 
 

@@ -7,8 +7,7 @@ import numpy as np
 from cavity.cli.request import Request
 from cavity.cli.session import blaming
 from cavity.cli.training_tables import Tables
-from cavity.estimators.blocks import category_blocks
-from cavity.estimators.categories import feature_groups
+from cavity.estimators.blocks import COLUMNS, category_blocks
 from cavity.estimators.integrated import asked_parts
 from cavity.estimators.linear import (
     AbstractLinearSettings,
@@ -18,7 +17,6 @@ from cavity.estimators.linear import (
 from cavity.estimators.registry import REGRESSION
 from cavity.models.integrated_parameters import ParameterMarginal, integrated_parameters
 from cavity.tables.coefficients import model_coefficients, says_little, selected_columns
-from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
 
 
@@ -44,7 +42,6 @@ def linear_estimator(request: Request, tables: Tables) -> LinearRegressor | Line
         prior=prior_of(request),
         likelihood=tables.likelihood,
         power=request.used_power,
-        groups=None if request.blocks else groups_of(tables, prior_of(request)),
         blocks=_blocks_of(request, tables),
         integrate=_integrated(request),
         fit_intercept=request.mean != "zero",
@@ -66,22 +63,13 @@ def _integrated(request: Request) -> Any:
     return request.integrate.split(",")
 
 
-def _widths(schema: Schema) -> list[int]:
-    """The number of features of each input column."""
-    return [column.width for column in schema.inputs]
-
-
-def groups_of(tables: Tables, prior: Any) -> Any:
-    """The groups of features, in which those of one category are together, for a prior."""
-    return feature_groups(_widths(tables.schema), prior)
-
-
-def _blocks_of(request: Request, tables: Tables) -> list[list[int]] | None:
-    """The features of each category, where they are to be zero together."""
+def _blocks_of(request: Request, tables: Tables) -> str | None:
+    """Blocks of the features of each category, where they are to be zero together."""
     if not request.blocks:
         return None
     with blaming("--blocks"):
-        return category_blocks(_widths(tables.schema), "tables with columns of categories")
+        category_blocks(tables.schema.encoder.widths, "tables with columns of categories")
+    return COLUMNS
 
 
 def linear_record(request: Request, fitted: TableModel) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cavity.cli.linear import groups_of, iterations_of
+from cavity.cli.linear import iterations_of
 from cavity.cli.request import Request
 from cavity.cli.session import usage
 from cavity.cli.training_tables import Tables
@@ -50,7 +50,6 @@ def network_estimator(request: Request, tables: Tables) -> NetworkRegressor | Ne
         prior=prior,
         likelihood=tables.likelihood,
         power=request.used_power,
-        groups=groups_of(tables, prior),
         batch=request.batch,
         steps=default.steps if request.steps is None else request.steps,
         max_iterations=iterations_of(request, default),

@@ -8,6 +8,7 @@ import numpy as np
 
 from cavity.cli.request import Request
 from cavity.cli.session import blaming, usage
+from cavity.columns.encoder import Column
 from cavity.estimators.registry import (
     CLASSIFICATION,
     LIKELIHOODS,
@@ -21,7 +22,7 @@ from cavity.estimators.registry import (
 from cavity.learning.initialisation.inducing_kinds import KINDS
 from cavity.persistence.errors import DataError
 from cavity.tables.roles import with_classes
-from cavity.tables.schema import Column, Encoded, Schema, encode
+from cavity.tables.schema import Encoded, Schema, encode
 
 # Classes that a message names one by one.
 NAMED = 10

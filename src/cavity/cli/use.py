@@ -224,6 +224,7 @@ def report(
     report_warnings(session, table, encoded.noticed)
     figures = list(write_report(out, fitted, encoded))
     record = {"model": model, "table": table, "out": out, "figures": figures}
+    record |= encoded.noticed.record
     return Outcome(record, f"report with {plural(len(figures), 'figure')} written to {out}")
 
 
