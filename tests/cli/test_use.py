@@ -21,7 +21,7 @@ def predict(model, table, *options, out="p.csv"):
 def test_one_row_per_row_in_order(here, model, tables, ending):
     done = predict(model, tables / f"test.{ending}", "--json", out=f"p.{ending}")
     assert done.code == 0
-    keys = "command version seconds warnings model table out n_rows columns"
+    keys = "command version seconds warnings model table out n_rows columns outside"
     assert sorted(done.json) == sorted(keys.split())
     assert done.json["n_rows"] == 12
     assert done.json["columns"] == ["mean", "std"]
@@ -97,7 +97,7 @@ def test_an_unseen_category_is_a_warning(here, model):
 def test_evaluate(model, tables):
     done = run("evaluate", model, tables / "test.csv", "--json")
     assert done.code == 0
-    keys = "command version seconds warnings model table n_rows metrics"
+    keys = "command version seconds warnings model table n_rows metrics outside"
     assert sorted(done.json) == sorted(keys.split())
     assert sorted(done.json["metrics"]) == sorted(METRICS)
     assert done.json["n_rows"] == 12
@@ -159,7 +159,7 @@ def test_one_is_singular(here):
 def test_report(here, model, tables):
     done = run("report", model, tables / "test.csv", "--out", "r.html", "--json")
     assert done.code == 0, done.err
-    keys = "command version seconds warnings model table out figures"
+    keys = "command version seconds warnings model table out figures outside"
     assert sorted(done.json) == sorted(keys.split())
     assert len(done.json["figures"]) > 2
     page = (here / "r.html").read_text()

@@ -32,6 +32,7 @@ FLOORS = {
     "learning": 4,
     "families": 4,
     "persistence": 5,
+    "columns": 5,
     "estimators": 5,
     "tables": 5,
     "report": 5,

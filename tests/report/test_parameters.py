@@ -7,7 +7,7 @@ from cavity import GP, DeepGP, Layer, kernels, means
 from cavity.inducing import Points
 from cavity.kernels import RBF, Linear, Matern32, Periodic, parse
 from cavity.likelihoods import Gaussian, MultinomialProbit
-from cavity.report.parameters import kernel_parts, parameter_rows, relevances
+from cavity.report.parameters import kernel_parts, owners, parameter_rows, relevances
 from cavity.tables.table_model import parameters
 
 COLUMNS = ("age", "bmi", "sex")
@@ -140,3 +140,21 @@ def test_functions_that_share_a_kernel_have_one_row_for_it():
     model = DeepGP([below, Layer(RBF(), Points(np.zeros((2, 3))))], Gaussian(0.5))
     found = rows(model)
     assert [r.value for r in found if r.name.startswith("layers.0.kernel")] == [2.0, 0.5, 3.0, 0.7]
+
+
+def test_one_lengthscale_of_a_category_is_called_by_its_column():
+    features = ["age", "colour=blue", "colour=red", "sex"]
+    kernel = RBF(1.0, [2.0, 4.0, 1.0], groups=(0, 1, 1, 2))
+    (found,) = relevances(kernel, np.array([3.0, 0.6, 0.8, 0.5]))
+    assert found.names(features) == ["age", "colour", "sex"]
+    # the spread of a category is that of its rows about their mean: the root of .36 + .64
+    np.testing.assert_allclose(found.values, [1.5, 0.25, 0.5])
+    model = GP(kernel, Gaussian())
+    rows = parameter_rows(model, parameters(model, np.ones(1)), features, ["y"])
+    scales = [row for row in rows if row.name == "kernel.lengthscale"]
+    assert [(row.place, row.value) for row in scales] == [
+        ("age", 2.0),
+        ("colour", 4.0),
+        ("sex", 1.0),
+    ]
+    assert owners(["x", "z", "colour=a"], [0, 0, 1]) == ["x and 1 more", "colour=a"]

@@ -9,9 +9,9 @@ import matplotlib
 import numpy as np
 import pytest
 
+from cavity.columns.dates import Dates, Writing
 from cavity.learning.metrics.classification import Reliability, Roc
 from cavity.report import class_plots, plots
-from cavity.tables.dates import Dates, Writing
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cavity.columns.column_types import evidence
+from cavity.columns.dates import Dates, look_like_days
 from cavity.persistence.errors import DataError
 from cavity.tables import schema
-from cavity.tables.column_types import evidence
-from cavity.tables.dates import Dates, look_like_days
 from cavity.tables.roles import Roles, learn_schema
 
 DAY = dt.date(2020, 12, 30)

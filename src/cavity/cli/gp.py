@@ -35,7 +35,6 @@ from cavity.learning.methods.methods import TiedPowerEP
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
-from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
 
 MINIBATCH = 1_000  # rows of a minibatch of a long table
@@ -59,10 +58,9 @@ class FitKernels(FitRows[E]):
         return text(self._kernel(), self.tables.schema.features)
 
     def _kernel(self) -> AbstractKernel:
-        features = self.tables.schema.features
-        return parse(
-            with_features(self.asked["kernel"], self.tables.schema), len(features), features
-        )
+        encoder = self.tables.schema.encoder
+        kernel, features = encoder.with_features(self.asked["kernel"]), encoder.features
+        return parse(kernel, len(features), features, encoder.groups)
 
 
 class FitGP(FitKernels[GPRegressor | GPClassifier]):
@@ -232,19 +230,3 @@ def check_kernel(given: str) -> None:
     names = [*map(str, range(count)), *sorted(columns - set(map(str, range(count))))]
     with blaming("--kernel"):
         parse(given, len(names), names)
-
-
-def with_features(kernel: str, schema: Schema) -> str:
-    """A kernel's text with each categorical column replaced by the numbers of its features."""
-    places, start = {}, 0
-    for column in schema.inputs:
-        width = column.width
-        if column.kind == "categorical" and column.name not in schema.features:
-            places[column.name] = ",".join(map(str, range(start, start + width)))
-        start += width
-
-    def replaced(columns: re.Match[str]) -> str:
-        names = (name.strip() for name in columns[1].split(","))
-        return f"[{','.join(places.get(name, name) for name in names)}]"
-
-    return re.sub(r"\[([^\[\]]*)\]", replaced, kernel)

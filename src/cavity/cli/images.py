@@ -1,5 +1,6 @@
 """`cavity fit --image-shape`: pixels in columns, and the kernel in words."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -10,6 +11,12 @@ from cavity.estimators.images import ConvGPClassifier
 
 class FitImages(FitRows[ConvGPClassifier]):
     """A classification of images."""
+
+    def read(self) -> None:
+        """Opens the tables; ranges of pixels say nothing."""
+        super().read()
+        schema = dataclasses.replace(self.tables.schema, ranges={})
+        self._tables = dataclasses.replace(self.tables, schema=schema)
 
     def settings(self) -> dict[str, Any]:
         """The shape of a patch, where all columns are pixels of the image."""

@@ -6,12 +6,10 @@ import numpy as np
 
 from cavity.cli.rows import FitRows
 from cavity.cli.session import blaming
-from cavity.estimators.blocks import category_blocks
-from cavity.estimators.categories import feature_groups
+from cavity.estimators.blocks import COLUMNS, category_blocks
 from cavity.estimators.linear import LinearClassifier, LinearRegressor
 from cavity.models.integrated_parameters import ParameterMarginal, integrated_parameters
 from cavity.tables.coefficients import model_coefficients, says_little, selected_columns
-from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
 
 
@@ -19,13 +17,12 @@ class FitLinear(FitRows[LinearRegressor | LinearClassifier]):
     """A linear model with a sparse prior."""
 
     def settings(self) -> dict[str, Any]:
-        """The groups of columns that a prior knows."""
-        widths, blocks = widths_of(self.tables.schema), None
-        if self.asked["blocks"]:
-            with blaming("--blocks"):
-                blocks = category_blocks(widths, "tables with columns of categories")
-        groups = None if blocks is not None else feature_groups(widths, self.asked["prior"])
-        return {"groups": groups, "blocks": blocks}
+        """Blocks of the features of each category, where they are to be zero together."""
+        if not self.asked["blocks"]:
+            return {}
+        with blaming("--blocks"):
+            category_blocks(self.tables.schema.encoder.widths, "tables with columns of categories")
+        return {"blocks": COLUMNS}
 
     def further(
         self, estimator: LinearRegressor | LinearClassifier, fitted: TableModel
@@ -43,11 +40,6 @@ class FitLinear(FitRows[LinearRegressor | LinearClassifier]):
         if found:
             record["integrated"] = {name: _of_marginal(one) for name, one in found.items()}
         return record | ({"coupled": False} if several else {})
-
-
-def widths_of(schema: Schema) -> list[int]:
-    """The number of features of each input column."""
-    return [column.width for column in schema.inputs]
 
 
 def _of_marginal(marginal: ParameterMarginal) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 from typing import Any, cast
 
-from cavity.cli.linear import widths_of
 from cavity.cli.rows import FitRows
 from cavity.cli.session import usage
-from cavity.estimators.categories import feature_groups
 from cavity.estimators.network import NetworkClassifier, NetworkRegressor
 from cavity.tables.table_model import TableModel
 
@@ -14,16 +12,15 @@ class FitNetwork(FitRows[NetworkRegressor | NetworkClassifier]):
     """A network with a prior on its weights."""
 
     def settings(self) -> dict[str, Any]:
-        """The groups of columns that a prior knows."""
-        schema = self.tables.schema
-        classes = len(schema.targets[0].categories)
+        """None that follow from the tables; more than two classes are refused."""
+        classes = len(self.tables.schema.targets[0].categories)
         if classes > 2:
             raise usage(
                 "--model",
                 f"a network tells two classes apart, and the target has {classes}: leave --model "
                 "out",
             )
-        return {"groups": feature_groups(widths_of(schema), self.asked["prior"])}
+        return {}
 
     def record(self, estimator: NetworkRegressor | NetworkClassifier) -> dict[str, Any]:
         """Entries of the record, of minibatches with the method that they have."""

@@ -74,7 +74,7 @@ class FitRows(AbstractFitting[E, TableModel]):
         assert train.y is not None
         y = train.y[:, 0] if train.y.shape[1] == 1 else train.y
         batches = {} if self.spool is None else {"batches": self.tables.batches}
-        return (train.X, y), train.side | batches
+        return (self.tables.inputs, y), train.side | batches
 
     def kernel_in_words(self, estimator: E) -> str:
         """The kernel by names of columns, or the name of a family that has none."""

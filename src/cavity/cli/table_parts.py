@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from cavity.cli.session import Session
+from cavity.columns.warnings import EncodingWarnings, refuse_empty
 from cavity.numerics.text import plural
 from cavity.tables.batched import table_parts
 from cavity.tables.schema import Encoded, Schema, encode
-from cavity.tables.warnings import EncodingWarnings, refuse_empty
 
 
 class Parts:
@@ -49,8 +49,9 @@ class Parts:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Entries of `--json` for a table that was read in batches."""
-        return {} if self.size is None else {"batches": self.count}
+        """Entries of `--json` on how the table was read, and what was noticed."""
+        batches = {} if self.size is None else {"batches": self.count}
+        return batches | self.noticed.record
 
 
 def report_warnings(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cavity.cli.session import usage
+from cavity.columns.encoder import Column
 from cavity.estimators.registry import (
     CLASSIFICATION,
     LIKELIHOODS,
@@ -18,7 +19,7 @@ from cavity.estimators.registry import (
 )
 from cavity.persistence.errors import DataError
 from cavity.tables.roles import with_classes
-from cavity.tables.schema import Column, Encoded, Schema, encode
+from cavity.tables.schema import Encoded, Schema, encode
 
 # Classes that a message names one by one.
 NAMED = 10

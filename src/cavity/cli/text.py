@@ -278,14 +278,15 @@ def _trust(rhat: float | None, ess: float | None) -> tuple[str, str]:
 
 def _parameters(fitted: TableModel) -> str:
     rows = []
-    features = fitted.schema.features
+    encoder = fitted.schema.encoder
+    by_count = {len(names): names for names in (encoder.names, encoder.features)}
     for name, value in fitted.record["parameters"].items():
         if name.split(".")[0] in OF_DESIGN:
             continue
         array = np.asarray(value)
-        per_input = array.shape == (len(features),) and name.startswith("kernel.")
-        if per_input and 1 < len(features) <= MOST_LINES:
-            rows += [(f"{name}[{f}]", _show(v)) for f, v in zip(features, array, strict=True)]
+        owners = by_count.get(array.size, ()) if name.startswith("kernel.") else ()
+        if array.ndim == 1 and 1 < len(owners) <= MOST_LINES:
+            rows += [(f"{name}[{f}]", _show(v)) for f, v in zip(owners, array, strict=True)]
         else:
             rows.append((_with_class(name, fitted.classes), _show(array)))
     return aligned(rows, indent="  ")

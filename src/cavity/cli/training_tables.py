@@ -16,19 +16,20 @@ from cavity.cli.task import (
     decide,
     encode_classes,
 )
+from cavity.columns.column_types import FEW_ROWS, REMEMBERED, Evidence, evidence
+from cavity.columns.dates import look_like_days
+from cavity.columns.warnings import EncodingWarnings, refuse_empty
+from cavity.estimators.encoding import NumericInputs
 from cavity.estimators.registry import CLASSIFICATION, name_for_classes, named_likelihood
 from cavity.learning.data.batches import Batches
 from cavity.persistence.errors import DataError
 from cavity.tables.batched import LongTable, long_table, rows_at_a_time
 from cavity.tables.class_labels import class_values, classes_of
-from cavity.tables.column_types import FEW_ROWS, REMEMBERED, Evidence, evidence
-from cavity.tables.dates import look_like_days
 from cavity.tables.files import read_table
 from cavity.tables.roles import Roles, learn_schema, schema_from
 from cavity.tables.row_cache import RowCache
 from cavity.tables.schema import Encoded, Schema, encode
 from cavity.tables.table_model import check_targets
-from cavity.tables.warnings import EncodingWarnings, refuse_empty
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +59,11 @@ class Tables:
     y_var: np.ndarray
     spool: RowCache | None = None
     batch: int | None = None
+
+    @property
+    def inputs(self) -> NumericInputs:
+        """The inputs of the training table, as estimators take them."""
+        return NumericInputs(self.train.X, self.schema.encoder)
 
     @property
     def batches(self) -> Batches | None:
@@ -133,6 +139,7 @@ def _read_whole(session: Session, asked: Asked) -> Tables:
     report_warnings(session, request.table, train.noticed)
     _check_targets(schema, likelihood, train)
     assert train.y is not None
+    schema = schema.with_rows(train.X)
     moments = (len(train.y), train.y.mean(axis=0), train.y.var(axis=0))
     return Tables(schema, train, None, task, likelihood, *moments)
 
@@ -204,13 +211,16 @@ def _read_long(session: Session, asked: Asked, rows: int) -> Tables:
     columns = (request.noise_column, request.exposure_column)
     sides = tuple(name for name, column in zip(names, columns, strict=True) if column is not None)
     spool, noticed = RowCache(sides, len(schema.targets), request.seed), EncodingWarnings()
+    ranged = schema
     for first, part in table.parts(*read_columns):
         encoded = encode(part, schema, drop_missing=request.drop_missing, first=first)
+        ranged = ranged.with_rows(encoded.X)
         if not labels:
             _check_targets(schema, likelihood, encoded)
         spool.add(encoded, labels=labels)
         noticed += encoded.noticed
     refuse_empty(noticed)
+    schema = ranged
     report_warnings(session, request.table, noticed)
     if labels:
         classes = schema.targets[0].categories

@@ -203,6 +203,8 @@ def _updated(
     var = np.maximum(square / (old + new) - mean**2, 0.0)
     known: dict[str, Any] = {"y_mean": mean, "y_var": var, "memory": memory_of(result)}
     known["tallies"] = result.tallies
+    if fitted.schema.ranges:  # files of before have none, and would know this batch alone
+        known["schema"] = fitted.schema.with_rows(encoded.X)
     return dataclasses.replace(fitted, posterior=posterior, record=record, **known)
 
 

@@ -198,9 +198,10 @@ def report(
         raise DataError(trouble, kind="io")
     found = opened(model, "report")
     write = loaded(found.family.page)
-    figures = write(session, found.model, table, out, colour=colour, drop_missing=drop_missing)
-    record = {"model": model, "table": table, "out": out, "figures": figures}
-    return Outcome(record, f"report with {plural(len(figures), 'figure')} written to {out}")
+    said = write(session, found.model, table, out, colour=colour, drop_missing=drop_missing)
+    record = {"model": model, "table": table, "out": out} | said
+    text = f"report with {plural(len(said['figures']), 'figure')} written to {out}"
+    return Outcome(record, text)
 
 
 def show(session: Session, model: str) -> Outcome:

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cavity.estimators.categories import Categories
-from cavity.estimators.frames import dates_as_days
+from cavity.columns.encoder import Encoder
+from cavity.estimators.encoding import learn_inputs, numbers_of
 from cavity.estimators.going_on import learned_on
 from cavity.estimators.layers import last_functions
 from cavity.estimators.learning import Learned, Problem, divided
@@ -149,7 +149,13 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         known = {field.name for field in dataclasses.fields(Settings)}
         chosen = {k: v for k, v in self.get_params(deep=False).items() if k in known}
         columns = None if names is None else tuple(map(str, names))
-        return Settings(**chosen, task=task, classes=classes, names=columns)
+        encoder: Encoder | None = getattr(self, "encoder_", None)
+        shared: Any = {}
+        if encoder is not None:
+            shared["feature_groups"] = encoder.groups
+            if columns is not None and isinstance(chosen.get("kernel"), str):
+                chosen["kernel"] = encoder.with_features(chosen["kernel"])
+        return Settings(**chosen, **shared, task=task, classes=classes, names=columns)
 
     def _settings_used(self) -> Settings:
         """The settings of this estimator as the fit used them."""
@@ -187,10 +193,11 @@ class AbstractPredictor(AbstractEstimator):
         as `AbstractEstimator`, and how outputs are predicted.
 
     Attributes:
-        categories_: the categorical columns of the data frame of the fit, where these are read.
+        encoder_: the columns of the data frame of the fit and how they become numbers, where
+            some hold text or categories; None otherwise.
     """
 
-    categories_: Categories | None = None
+    encoder_: Encoder | None = None
 
     @in_double
     def predict_latent(self, X, return_std=False, return_cov=False):
@@ -227,9 +234,14 @@ class AbstractPredictor(AbstractEstimator):
         """The posterior of the function f."""
         return function_of(self.posterior_)
 
+    def _fit_inputs(self, X):
+        """Inputs of a fit as numbers; how they became these is remembered."""
+        self.encoder_, X = learn_inputs(X)
+        return X
+
     def _inputs(self, X) -> np.ndarray:
         check_is_fitted(self, "posterior_")
-        X = dates_as_days(X if self.categories_ is None else self.categories_.numbers(X))
+        X = numbers_of(X, self.encoder_)
         checked = np.asarray(validate_data(self, X, dtype=np.float64, order="C", reset=False))
         check_magnitude("X", checked, small=False)
         return checked

@@ -1,9 +1,11 @@
-"""Blocks of columns as users name them: by number, by name, or those of each category."""
+"""Groups of features by category, and blocks as users name them: by number, name or category."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from cavity.numerics.text import plural
 
 # The word for blocks of the 0/1 columns of each category.
 COLUMNS = "columns"
@@ -40,6 +42,64 @@ def feature_blocks(
         numbers = [_number(column, names, len(features)) for column in _listed(block)]
         found.append([feature for number in numbers for feature in features[number]])
     return found
+
+
+def feature_groups(widths: Sequence[int], prior: object) -> np.ndarray | None:
+    """The group of each feature, so that a prior has parameters for each category of a table.
+
+    Args:
+        widths: of each column, the number of features that it becomes.
+        prior: the prior's name; of "ard" every other column is a group of its own, of any other
+            prior all of these are one.
+
+    Returns:
+        Whole numbers from 0; None where no column becomes several features, or the prior is no
+        name.
+    """
+    if not isinstance(prior, str) or max(widths, default=1) < 2:
+        return None
+    alike = prior != "ard"
+    # the columns that are alike come first in numbers, if there are any
+    groups: list[int] = []
+    following = int(alike and 1 in widths)
+    for width in widths:
+        shared = alike and width == 1
+        groups += [0 if shared else following] * width
+        following += not shared
+    return np.array(groups)
+
+
+def widths_of(asked: Any, count: int) -> list[int]:
+    """The number of features that each column of an estimator's inputs became.
+
+    Args:
+        asked: the estimator.
+        count: of all features.
+    """
+    encoder: Any = getattr(asked, "encoder_", None)
+    return [1] * count if encoder is None else encoder.widths
+
+
+def asked_groups(asked: Any, count: int) -> np.ndarray | None:
+    """The group of each feature: as an estimator was asked for, or the categories of a data frame.
+
+    Args:
+        asked: the estimator, with `groups` and `prior`.
+        count: of all features.
+
+    Raises:
+        ValueError: for another number of groups than there are columns.
+    """
+    widths = widths_of(asked, count)
+    if asked.groups is None:
+        return feature_groups(widths, asked.prior)
+    groups = np.asarray(asked.groups)
+    if groups.shape != (len(widths),):
+        raise ValueError(
+            f"groups must have one entry for each of {plural(len(widths), 'column')}, given shape "
+            f"{groups.shape}"
+        )
+    return np.repeat(groups, widths)
 
 
 def category_blocks(widths: Sequence[int], called: str) -> list[list[int]]:

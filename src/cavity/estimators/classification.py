@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.decisions import align_costs
-from cavity.estimators.frames import dates_as_days
 from cavity.estimators.going_on import for_streams
 from cavity.estimators.predictions import bayes_decision, class_log_probabilities
 from cavity.estimators.registry import CLASSIFICATION
@@ -54,7 +53,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         streaming: bool = False,
     ) -> None:
         """Learns from labels (N,), of `known` classes where these are given."""
-        X = dates_as_days(X)
+        X = self._fit_inputs(X)
         X, y = map(np.asarray, validate_data(self, X, y, dtype=np.float64, order="C"))
         classes, labels = _sorted(y) if known is None else _among(y, known)
         check_classification_targets(y)

@@ -99,8 +99,9 @@ class GPClassifier(
         interrupted_: whether fit was interrupted from the keyboard.
         posterior_: the posterior process, its arrays numpy float64.
         chains_: the draws of the method "mcmc" with their diagnostics, None for other methods.
-        n_features_in_: number of input columns.
-        feature_names_in_: their names, if X had names.
+        n_features_in_: number of input columns, those of each category included.
+        feature_names_in_: their names, if X had names; `colour=red` of a category.
+        encoder_: as of `GPRegressor`.
 
     References:
         Bui (2017), S24; Rasmussen and Williams (2006), chapter 3.
@@ -113,7 +114,8 @@ class GPClassifier(
         """Learns the parameters and infers the posterior.
 
         Args:
-            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
+            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
+                categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration.
             batches: all rows, as `cavity.Batches` of pairs of inputs and of places of

@@ -104,8 +104,9 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
         interrupted_: whether fit was interrupted from the keyboard.
         posterior_: the posterior process, its arrays numpy float64.
         output_scale_: as of `GPRegressor`.
-        n_features_in_: number of input columns.
-        feature_names_in_: their names, if X had names.
+        n_features_in_: number of input columns, those of each category included.
+        feature_names_in_: their names, if X had names; `colour=red` of a category.
+        encoder_: as of `GPRegressor`.
 
     References:
         Bui (2017), S53, S59, S60 and S62; Salimbeni and Deisenroth (2017).
@@ -118,7 +119,8 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
         """Learns the parameters and infers the posterior.
 
         Args:
-            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
+            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
+                categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: outputs, (N,) or (N, P).
             noise_variance: known noise variance of each row, (N,), in squared units of y; takes
                 the place of a learned one.
@@ -187,8 +189,9 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
         sites_: how the sites came about.
         interrupted_: whether fit was interrupted from the keyboard.
         posterior_: the posterior process, its arrays numpy float64.
-        n_features_in_: number of input columns.
-        feature_names_in_: their names, if X had names.
+        n_features_in_: number of input columns, those of each category included.
+        feature_names_in_: their names, if X had names; `colour=red` of a category.
+        encoder_: as of `GPRegressor`.
 
     References:
         Bui (2017), S53, S59, S60 and S62; Salimbeni and Deisenroth (2017).
@@ -201,7 +204,8 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
         """Learns the parameters and infers the posterior.
 
         Args:
-            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
+            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
+                categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration and step.
             checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
@@ -277,7 +281,7 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
                 f"{plural(inputs.shape[1], 'hidden value')}: leave the columns out, or the width "
                 "at that of the inputs"
             )
-        settings = dataclasses.replace(settings, names=None)
+        settings = dataclasses.replace(settings, names=None, feature_groups=None)
     starts, _ = build(settings, inputs, problem.outputs, problem.side, learn_mean=True)
     result = fit_deep(
         starts,

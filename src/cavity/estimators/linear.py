@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from cavity.estimators.base import given
-from cavity.estimators.categories import learn_categories
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.coefficients import coefficient_table
 from cavity.estimators.hardly_moved import hardly_moved
@@ -89,11 +88,6 @@ class HasCoefficients:
         little = hardly_moved(asked.posterior_, self.coefficients_)
         if little is not None:
             warn_caller(little)
-
-    def _numbers(self, X: Any) -> Any:
-        """Inputs with numbers for the categories of a data frame, which are remembered."""
-        self.categories_ = learn_categories(X)
-        return X if self.categories_ is None else self.categories_.numbers(X)
 
     def _keep_parts(self, model: AbstractModel) -> None:
         asked: Any = self
@@ -187,7 +181,7 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         output_scale_: as of `GPRegressor`.
         n_features_in_: number of input columns, those of each category included.
         feature_names_in_: their names, if X had names; `colour=red` of a category.
-        categories_: the categorical columns of a data frame; None without.
+        encoder_: as of `GPRegressor`.
 
     References:
         Jylanki (2013), S3 to S7; Seeger (2008); Hernandez-Lobato et al. (2015).
@@ -202,8 +196,8 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         """Learns noise and prior, and infers the coefficients.
 
         Args:
-            X: inputs, (N, D); arrays, or data frames of numbers and categorical columns, which
-                become a 0/1 column per category; dates are days since 1970-01-01.
+            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
+                categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: outputs, (N,) or (N, P).
             noise_variance: known noise variance of each row, (N,), in squared units of y.
             exposure: exposure of each row, (N,), for likelihoods of counts.
@@ -218,7 +212,7 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         """
         check_linear(self)
         side = given(noise_variance=noise_variance, exposure=exposure)
-        self._fit_outputs(self._numbers(X), y, side, callback, checkpoint)
+        self._fit_outputs(X, y, side, callback, checkpoint)
         return self
 
     def _learned(self, problem: Problem) -> Learned:
@@ -263,7 +257,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         posterior_: the posterior of the functions, its arrays numpy float64.
         n_features_in_: number of input columns, those of each category included.
         feature_names_in_: their names, if X had names; `colour=red` of a category.
-        categories_: the categorical columns of a data frame; None without.
+        encoder_: as of `GPRegressor`.
 
     References:
         Jylanki (2013), S3 to S7.
@@ -276,8 +270,8 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         """Learns the prior, and infers the coefficients.
 
         Args:
-            X: inputs, (N, D); arrays, or data frames of numbers and categorical columns, which
-                become a 0/1 column per category; dates are days since 1970-01-01.
+            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
+                categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration.
             checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.
@@ -289,7 +283,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
             ValueError: for unusable data or settings.
         """
         check_linear(self)
-        self._fit_labels(self._numbers(X), y, callback, checkpoint)
+        self._fit_labels(X, y, callback, checkpoint)
         return self
 
     def _learned(self, problem: Problem) -> Learned:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.estimators.blocks import feature_blocks
-from cavity.estimators.categories import feature_groups
+from cavity.estimators.blocks import asked_groups, feature_blocks, widths_of
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import REGRESSION, build_likelihood
 from cavity.families.linear import LINEAR, PARTS, asked_parts
@@ -20,7 +19,6 @@ from cavity.learning.methods.methods import PowerEP
 from cavity.learning.plans.linear import linear_plan
 from cavity.learning.results.result import FitResult
 from cavity.learning.run.fits import fits
-from cavity.numerics.text import plural
 from cavity.weights.base import AbstractWeightPrior
 
 
@@ -54,34 +52,18 @@ def check_linear(asked: AbstractLinearSettings) -> None:
 
 
 def _groups(asked: AbstractLinearSettings, count: int) -> np.ndarray | None:
-    """The group of each column: as it was asked for, or the categories of a data frame."""
-    widths = _widths(asked, count)
-    if asked.groups is None and asked.blocks is not None:
-        return None
-    if asked.groups is None:
-        return feature_groups(widths, asked.prior)
-    groups = np.asarray(asked.groups)
-    if groups.shape != (len(widths),):
-        raise ValueError(
-            f"groups must have one entry for each of {plural(len(widths), 'column')}, given shape "
-            f"{groups.shape}"
-        )
-    return np.repeat(groups, widths)
-
-
-def _widths(asked: AbstractLinearSettings, count: int) -> list[int]:
-    """The number of features that each column became."""
-    categories: Any = getattr(asked, "categories_", None)
-    return [1] * count if categories is None else categories.widths
+    """The group of each feature; None where blocks take their place."""
+    alone = asked.groups is None and asked.blocks is not None
+    return None if alone else asked_groups(asked, count)
 
 
 def _blocks(asked: AbstractLinearSettings, count: int) -> list[list[int]] | None:
     """The features of each block that was asked for."""
-    categories: Any = getattr(asked, "categories_", None)
+    encoder: Any = getattr(asked, "encoder_", None)
     alone = getattr(asked, "feature_names_in_", None)
-    names = categories.columns if categories is not None else alone
+    names = encoder.names if encoder is not None else alone
     names = None if names is None else list(names)
-    return feature_blocks(asked.blocks, _widths(asked, count), names)
+    return feature_blocks(asked.blocks, widths_of(asked, count), names)
 
 
 def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> Learned:

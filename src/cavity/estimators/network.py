@@ -83,8 +83,9 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
         n_iter_: iterations.
         posterior_: the posterior of the function, its arrays numpy float64.
         output_scale_: as of `GPRegressor`.
-        n_features_in_: number of input columns.
-        feature_names_in_: their names, if X had names.
+        n_features_in_: number of input columns, those of each category included.
+        feature_names_in_: their names, if X had names; `colour=red` of a category.
+        encoder_: as of `GPRegressor`.
 
     References:
         Jylanki (2013), S89 to S109; Jylanki, Nummenmaa and Vehtari (2014).
@@ -99,7 +100,8 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
         """Learns noise and prior, and infers the weights.
 
         Args:
-            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
+            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
+                categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: outputs, (N,).
             noise_variance: known noise variance of each row, (N,), in squared units of y.
             exposure: exposure of each row, (N,), for likelihoods of counts.
@@ -154,8 +156,9 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
         message_: why learning ended.
         n_iter_: iterations.
         posterior_: the posterior of the function, its arrays numpy float64.
-        n_features_in_: number of input columns.
-        feature_names_in_: their names, if X had names.
+        n_features_in_: number of input columns, those of each category included.
+        feature_names_in_: their names, if X had names; `colour=red` of a category.
+        encoder_: as of `GPRegressor`.
 
     References:
         Jylanki (2013), S89 to S109.
@@ -173,7 +176,8 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
         """Learns the prior, and infers the weights.
 
         Args:
-            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
+            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
+                categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: labels, (N,), of two classes.
             callback: called with a `Progress` after every iteration.
             checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.estimators.blocks import asked_groups
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.network_settings import AbstractNetworkSettings
 from cavity.estimators.registry import build_likelihood
@@ -19,7 +20,6 @@ from cavity.learning.plans.network import network_plan, ranked, with_advice
 from cavity.learning.run.fits import fits
 from cavity.learning.run.stages import Run
 from cavity.models.network.network import Network
-from cavity.numerics.text import plural
 
 # With minibatches: of Adam, and rows that the start is found by at the most.
 LEARNING_RATE, ROWS_OF_START = 0.01, 5000
@@ -35,12 +35,6 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
             f"a network has one output, y has {outputs.shape[1]}: fit one to each column, as "
             "sklearn.multioutput.MultiOutputRegressor does"
         )
-    groups: Any = None if asked.groups is None else np.asarray(asked.groups)
-    if groups is not None and groups.shape != (X.shape[1],):
-        raise ValueError(
-            f"groups must have one entry for each of {plural(X.shape[1], 'column')}, given shape "
-            f"{groups.shape}"
-        )
     units, prior, activation = _parts(asked)
     model = starting_network(
         units,
@@ -50,7 +44,7 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
         X,
         outputs,
         linear=bool(asked.linear),
-        groups=groups,
+        groups=asked_groups(asked, X.shape[1]),
         standardise=bool(asked.standardise),
         keep_likelihood=not isinstance(settings.likelihood, str),
     )

@@ -12,7 +12,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, validate_data
 
 from cavity.estimators.base import AbstractPredictor, given, not_both
-from cavity.estimators.frames import dates_as_days
 from cavity.estimators.going_on import for_streams
 from cavity.estimators.registry import REGRESSION
 from cavity.estimators.sampling import sample_outputs
@@ -214,7 +213,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
 
     def _validated(self, X, y) -> tuple[Any, Any]:
         one_of("missing", self.missing, ("error", "skip"))
-        X = dates_as_days(X)
+        X = self._fit_inputs(X)
         if self.missing == "error":
             both: Any = {"multi_output": True, "y_numeric": True}
             found: Any = validate_data(self, X, y, dtype=np.float64, order="C", **both)

@@ -118,8 +118,10 @@ class GPRegressor(
         output_scale_: relative spread of each output, tiny for a constant one among others, which
             has no say in what they share; 1 for a single one, but with
             "heteroscedastic" its spread, where kernel and mean came without values.
-        n_features_in_: number of input columns.
-        feature_names_in_: their names, if X had names.
+        n_features_in_: number of input columns, those of each category included.
+        feature_names_in_: their names, if X had names; `colour=red` of a category.
+        encoder_: the columns of a data frame with text or categories, and how they become
+            numbers; None of other inputs.
 
     References:
         Bui (2017), S21 to S27.
@@ -139,7 +141,8 @@ class GPRegressor(
         """Learns the parameters and infers the posterior.
 
         Args:
-            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
+            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
+                categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: outputs, (N,) or (N, P).
             noise_variance: known noise variance of each row, (N,), in squared units of y; takes
                 the place of a learned one.

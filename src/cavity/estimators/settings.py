@@ -55,7 +55,8 @@ class Settings:
     """Settings of an estimator; see `GPRegressor` for the meaning of each.
 
     Values may be any object: they are checked where they are used. `task` is "regression" or
-    "classification", `names` are those of the columns.
+    "classification", `names` are those of the columns; those of one category have the same number
+    in `feature_groups`.
     """
 
     kernel: object = "rbf"
@@ -80,6 +81,7 @@ class Settings:
     task: str = REGRESSION
     classes: int = 2
     names: tuple[str, ...] | None = None
+    feature_groups: tuple[int, ...] | None = None
 
 
 def check(
@@ -319,7 +321,7 @@ def _kernel(settings: Settings, n_inputs: int) -> AbstractKernel:
             "kernel must be text such as 'rbf + linear', or a kernel such as "
             f"cavity.kernels.RBF(), given {settings.kernel!r}"
         )
-    return parse(settings.kernel, n_inputs, settings.names)
+    return parse(settings.kernel, n_inputs, settings.names, settings.feature_groups)
 
 
 def _check_inducing(

@@ -92,7 +92,8 @@ class Family:
         fitting: import path of the class that does `cavity fit`, in module `cavity.cli`.
         saved: import path of the class of its model files' contents.
         in_words: import path of the function that describes these.
-        page: import path of the function that writes a page on these and a table.
+        page: import path of the function that writes a page on these and a table, and gives
+            entries of `--json`.
         commands: those that its model files are for.
         settings: parameters of its estimators; those of one task alone are in `only`.
         only: settings that the estimators of a task have alone, by task.

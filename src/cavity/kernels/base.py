@@ -1,12 +1,14 @@
 """Kernels: the base class, and how kernels compose."""
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from cavity.numerics.distances import scaled_distance
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive
@@ -15,6 +17,8 @@ from cavity.parameters.table import table
 # What a constructor takes for a parameter: a number or anything array-like. The field's
 # converter makes it an array.
 Values = Any
+# The group of each column, by number from 0; None where each is alone.
+Groups = tuple[int, ...] | None
 
 
 class AbstractKernel(eqx.Module):
@@ -80,6 +84,28 @@ def check_columns(
             )
 
 
+def groups_among(columns: Sequence[int], groups: Sequence[int] | None) -> Groups:
+    """The groups of some columns, numbered anew from 0; None where no two share one.
+
+    Args:
+        columns: by number.
+        groups: the group of every column; None where each is alone.
+    """
+    found = [column if groups is None else groups[column] for column in columns]
+    known = list(dict.fromkeys(found))
+    return None if len(known) == len(found) else tuple(map(known.index, found))
+
+
+def check_groups(groups: Sequence[int], shape: tuple[int, ...]) -> None:
+    """Refuses groups of columns unless there is a lengthscale for each, of an array's shape."""
+    count = len(set(groups))
+    if set(groups) != set(range(count)) or shape != (count,):
+        raise ValueError(
+            "groups have the number of each column's lengthscale, from 0, and every number has a "
+            f"lengthscale; given groups={groups} and lengthscales of shape {shape}"
+        )
+
+
 @jax.custom_jvp
 def not_negative(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """Clips small negative values, due to rounding, to zero, with straight-through derivatives.
@@ -93,6 +119,24 @@ def not_negative(x: Float[Array, "..."]) -> Float[Array, "..."]:
 @not_negative.defjvp
 def _not_negative_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     return not_negative(*primals), tangents[0]
+
+
+def squared_distance(
+    X: Float[Array, "N D"], Z: Float[Array, "M D"], lengthscale: Float[Array, "..."]
+) -> Float[Array, "N M"]:
+    r"""Squared scaled distances $\sum_d (x_d - z_d)^2 / \ell_d^2$ by one matrix product.
+
+    Both inputs are centred on the mean of X first: without that, an offset of 1e6 in the
+    inputs costs all but four digits. X is what a model holds, its data or inducing points, so
+    that a distant row among new inputs Z costs the others nothing.
+
+    Raises:
+        ValueError: if the inputs differ in their number of columns, or if the number of
+            lengthscales is neither one nor that number.
+    """
+    check_columns(X, Z, lengthscale=lengthscale)
+    centre = jax.lax.stop_gradient(jnp.mean(X, axis=0))
+    return not_negative(scaled_distance(X - centre, Z - centre, jnp.asarray(lengthscale)))
 
 
 class Sum(AbstractKernel):

@@ -45,6 +45,8 @@ def _(
     parts: Float[Array, "P E"],
     weights: Float[Array, " P"],
 ) -> Float[Array, " M"]:
+    if kernel.groups is not None:
+        return kernel.cross(Z, parts) @ weights
     check_columns(Z, parts, lengthscale=kernel.lengthscale)
     return _sums((kernel, Z, parts, weights))
 

@@ -91,7 +91,7 @@ class RandomFourier(AbstractKernel):
             )
         if int(R) != R or R < 1:
             raise ValueError(f"R must be a whole number of at least 1, given {R}")
-        lengthscales = np.shape(kernel.lengthscale)
+        lengthscales = np.shape(kernel.lengthscales)
         count = lengthscales[0] if columns is None and lengthscales else columns
         if count is None or int(count) != count or count < 1:
             raise ValueError(
@@ -104,8 +104,8 @@ class RandomFourier(AbstractKernel):
 
     def features(self, X: Float[Array, "N D"]) -> Float[Array, "N F"]:
         """The F = 2 R features whose inner products are the covariances."""
-        check_columns(X, X, lengthscale=self.kernel.lengthscale, frequencies=self.frequencies)
-        angle = (X / self.kernel.lengthscale) @ self.frequencies.T
+        check_columns(X, X, lengthscale=self.kernel.lengthscales, frequencies=self.frequencies)
+        angle = (X / self.kernel.lengthscales) @ self.frequencies.T
         pair = jnp.concatenate([jnp.cos(angle), jnp.sin(angle)], axis=1)
         return jnp.sqrt(self.kernel.variance / self.frequencies.shape[0]) * pair
 
@@ -328,6 +328,6 @@ def _second_moment(kernel: AbstractStationary) -> tuple[int, float]:
             f"the bound needs frequencies with a second moment: RBF, Matern32 or Matern52, given "
             f"{type(kernel).__name__}"
         )
-    lengthscales = np.atleast_1d(np.asarray(kernel.lengthscale, float))
+    lengthscales = np.atleast_1d(np.asarray(kernel.lengthscales, float))
     spread = 1.0 if freedom == math.inf else freedom / (freedom - 2.0)
     return len(lengthscales), float(spread * np.sum(lengthscales**-2.0))

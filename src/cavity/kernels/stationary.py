@@ -8,8 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.kernels.base import AbstractKernel, Values, check_columns, not_negative
-from cavity.numerics.distances import scaled_distance
+from cavity.kernels.base import (
+    AbstractKernel,
+    Groups,
+    Values,
+    check_columns,
+    check_groups,
+    squared_distance,
+)
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive, real
@@ -21,41 +27,37 @@ def _smooth(r2: Array, near: Array, function: Callable[[Array], Array]) -> Array
     return jnp.where(is_near, near, function(jnp.sqrt(jnp.where(is_near, 1.0, r2))))
 
 
-def squared_distance(
-    X: Float[Array, "N D"], Z: Float[Array, "M D"], lengthscale: Float[Array, "..."]
-) -> Float[Array, "N M"]:
-    r"""Squared scaled distances $\sum_d (x_d - z_d)^2 / \ell_d^2$ by one matrix product.
-
-    Both inputs are centred on the mean of X first: without that, an offset of 1e6 in the
-    inputs costs all but four digits. X is what a model holds, its data or inducing points, so
-    that a distant row among new inputs Z costs the others nothing.
-
-    Raises:
-        ValueError: if the inputs differ in their number of columns, or if the number of
-            lengthscales is neither one nor that number.
-    """
-    check_columns(X, Z, lengthscale=lengthscale)
-    centre = jax.lax.stop_gradient(jnp.mean(X, axis=0))
-    return not_negative(scaled_distance(X - centre, Z - centre, jnp.asarray(lengthscale)))
-
-
 class AbstractStationary(AbstractKernel):
     r"""A kernel $k(\mathbf x, \mathbf x') = \sigma^2 c(r^2)$ of the squared scaled distance.
 
     To implement:
         fields `variance` and `lengthscale` (and any other), and `correlation(r2)` with
         $c(0) = 1$.
+
+    Attributes:
+        groups: for columns that share lengthscales, as those of one category do: the number of
+            each column's lengthscale, from 0. None for one of its own, or one for all.
     """
 
     variance: eqx.AbstractVar[Float[Array, ""]]
     lengthscale: eqx.AbstractVar[Float[Array, "..."]]
+    groups: Groups = eqx.field(static=True, default=None, kw_only=True, metadata={"later": True})
+
+    def __check_init__(self) -> None:
+        if self.groups is not None:
+            check_groups(self.groups, np.shape(self.lengthscale))
+
+    @property
+    def lengthscales(self) -> Float[Array, "..."]:
+        """The lengthscale of each column, or the one for all."""
+        return self.lengthscale if self.groups is None else self.lengthscale[np.array(self.groups)]
 
     @abc.abstractmethod
     def correlation(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
         """The correlation of two function values at squared scaled distance `r2`."""
 
     def cross(self, X: Float[Array, "N D"], Z: Float[Array, "M D"]) -> Float[Array, "N M"]:
-        return self.variance * self.correlation(squared_distance(X, Z, self.lengthscale))
+        return self.variance * self.correlation(squared_distance(X, Z, self.lengthscales))
 
     def diag(self, X: Float[Array, "N D"]) -> Float[Array, " N"]:
         return jnp.full(X.shape[0], self.variance)
@@ -71,6 +73,7 @@ class RBF(AbstractStationary):
         variance: $\sigma^2$, in squared units of the output.
         lengthscale: $\ell$, in units of the inputs; one number, or one per column (relevance
             determination).
+        groups: as of `AbstractStationary`.
 
     References:
         Bui (2017), eq. 1.6; Rasmussen and Williams (2006), eq. 4.9.
@@ -79,9 +82,10 @@ class RBF(AbstractStationary):
     variance: Float[Array, ""] = positive(output=2)
     lengthscale: Float[Array, "..."] = positive(input=1)
 
-    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0):
+    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0, groups: Groups = None):
         self.variance = variance
         self.lengthscale = lengthscale
+        self.groups = groups
 
     def correlation(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.exp(-0.5 * r2)
@@ -99,6 +103,7 @@ class Matern12(AbstractStationary):
         variance: $\sigma^2$, in squared units of the output.
         lengthscale: $\ell$, in units of the inputs; one number, or one per column (relevance
             determination).
+        groups: as of `AbstractStationary`.
 
     References:
         van der Wilk (2018), item 11b, fig. 1.4; Rasmussen and Williams (2006), section 4.2.1.
@@ -107,9 +112,10 @@ class Matern12(AbstractStationary):
     variance: Float[Array, ""] = positive(output=2)
     lengthscale: Float[Array, "..."] = positive(input=1)
 
-    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0):
+    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0, groups: Groups = None):
         self.variance = variance
         self.lengthscale = lengthscale
+        self.groups = groups
 
     def correlation(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.exp(-safe_sqrt(r2))
@@ -125,6 +131,7 @@ class Matern32(AbstractStationary):
         variance: $\sigma^2$, in squared units of the output.
         lengthscale: $\ell$, in units of the inputs; one number, or one per column (relevance
             determination).
+        groups: as of `AbstractStationary`.
 
     References:
         Rasmussen and Williams (2006), eq. 4.17.
@@ -133,9 +140,10 @@ class Matern32(AbstractStationary):
     variance: Float[Array, ""] = positive(output=2)
     lengthscale: Float[Array, "..."] = positive(input=1)
 
-    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0):
+    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0, groups: Groups = None):
         self.variance = variance
         self.lengthscale = lengthscale
+        self.groups = groups
 
     def correlation(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
         # (1 + r) e⁻ʳ = 1 - r²/2 + O(r³)
@@ -154,6 +162,7 @@ class Matern52(AbstractStationary):
         variance: $\sigma^2$, in squared units of the output.
         lengthscale: $\ell$, in units of the inputs; one number, or one per column (relevance
             determination).
+        groups: as of `AbstractStationary`.
 
     References:
         Rasmussen and Williams (2006), eq. 4.17.
@@ -162,9 +171,10 @@ class Matern52(AbstractStationary):
     variance: Float[Array, ""] = positive(output=2)
     lengthscale: Float[Array, "..."] = positive(input=1)
 
-    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0):
+    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0, groups: Groups = None):
         self.variance = variance
         self.lengthscale = lengthscale
+        self.groups = groups
 
     def correlation(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
         # (1 + r + r²/3) e⁻ʳ = 1 - r²/6 + O(r⁴)
@@ -185,6 +195,7 @@ class RationalQuadratic(AbstractStationary):
         lengthscale: $\ell$, in units of the inputs; one number, or one per column (relevance
             determination).
         shape: $a$, the shape of the gamma mixture of inverse squared lengthscales, no units.
+        groups: as of `AbstractStationary`.
 
     References:
         Rasmussen and Williams (2006), eq. 4.19.
@@ -194,10 +205,17 @@ class RationalQuadratic(AbstractStationary):
     lengthscale: Float[Array, "..."] = positive(input=1)
     shape: Float[Array, ""] = positive()
 
-    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0, shape: Values = 1.0):
+    def __init__(
+        self,
+        variance: Values = 1.0,
+        lengthscale: Values = 1.0,
+        shape: Values = 1.0,
+        groups: Groups = None,
+    ):
         self.variance = variance
         self.lengthscale = lengthscale
         self.shape = shape
+        self.groups = groups
 
     def correlation(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.exp(-self.shape * jnp.log1p(0.5 * r2 / self.shape))

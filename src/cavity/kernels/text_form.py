@@ -15,11 +15,11 @@ import difflib
 import re
 import types
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from cavity.kernels.base import AbstractKernel, Active, Product, Scaled, Sum
+from cavity.kernels.base import AbstractKernel, Active, Product, Scaled, Sum, groups_among
 from cavity.kernels.dot_product import ArcCosine, Linear, NeuralNetwork, Polynomial
 from cavity.kernels.patch_text import (
     CONV,
@@ -33,6 +33,7 @@ from cavity.kernels.patch_text import (
 from cavity.kernels.random_fourier import RandomFourier
 from cavity.kernels.stationary import (
     RBF,
+    AbstractStationary,
     Constant,
     Matern12,
     Matern32,
@@ -64,7 +65,6 @@ def _mixture(D: int, Q: int) -> SpectralMixture:
 
 
 FOURIER = "fourier"  # random waves of a kernel: a word with parentheses
-
 _ones, _zeros = np.ones, np.zeros
 
 _WORDS: dict[str, _Word] = {
@@ -96,7 +96,12 @@ _WORDS: dict[str, _Word] = {
 }
 
 
-def parse(text: str, n_inputs: int, names: Sequence[str] | None = None) -> AbstractKernel:
+def parse(
+    text: str,
+    n_inputs: int,
+    names: Sequence[str] | None = None,
+    groups: Sequence[int] | None = None,
+) -> AbstractKernel:
     """Reads a kernel from its text form.
 
     Parameters that may be one per column are one per column that the kernel sees. They start
@@ -112,6 +117,7 @@ def parse(text: str, n_inputs: int, names: Sequence[str] | None = None) -> Abstr
             wanted: `conv(rbf[pixels] * matern32[row,column], 5x5, image=28x28, positions)`.
         n_inputs: number of columns of the inputs.
         names: the names of the columns, where they have any.
+        groups: a number for each column, equal for those that are to share a lengthscale.
 
     Returns:
         The kernel.
@@ -126,10 +132,10 @@ def parse(text: str, n_inputs: int, names: Sequence[str] | None = None) -> Abstr
     """
     if n_inputs < 1:
         raise ValueError(f"a kernel needs at least one input column, given {n_inputs}")
-    if names is not None and len(names) != n_inputs:
-        raise ValueError(f"{len(names)} names were given for {n_inputs} input columns")
-    reader = _Reader(text, n_inputs, [] if names is None else [str(name) for name in names])
-    return reader.read()
+    for word, given in (("names", names), ("groups", groups)):
+        if given is not None and len(given) != n_inputs:
+            raise ValueError(f"{len(given)} {word} were given for {n_inputs} input columns")
+    return _Reader(text, n_inputs, [*map(str, names or ())], groups=groups).read()
 
 
 def text(kernel: AbstractKernel, names: Sequence[str] | None = None) -> str:
@@ -226,6 +232,7 @@ class _Reader:
     n_inputs: int
     names: list[str]
     pixels: int = 0  # so many columns are what `pixels` stands for
+    groups: Sequence[int] | None = None
     position: int = 0
 
     def __post_init__(self) -> None:
@@ -346,15 +353,15 @@ class _Reader:
             return self.sum_over(name)
         kind, value = self.tokens[self.position]
         if kind != "columns":
-            return self.built(name, self.n_inputs)
+            return self.built(name, range(self.n_inputs))
         self.position += 1
         listed = value[1:-1].split(",")
         columns = [column for part in listed for column in self.columns(part.strip())]
         if len(set(columns)) < len(columns):
             raise self.error(f"a column is given twice in {value}")
-        return self.built(name, len(columns)).on(*columns)
+        return self.built(name, columns).on(*columns)
 
-    def built(self, name: str, n_columns: int) -> AbstractKernel:
+    def built(self, name: str, columns: Sequence[int]) -> AbstractKernel:
         stem = name.rstrip("0123456789")
         word, number = _WORDS.get(name), None
         if word is None and stem in _WORDS and _WORDS[stem].default is not None:
@@ -362,8 +369,11 @@ class _Reader:
         if word is None:
             known = [*_WORDS, FOURIER, CONV]
             raise self.error(f"unknown kernel {name!r}{_suggest(name.lower(), known)}")
+        groups = groups_among(columns, self.groups)
+        if groups is not None and issubclass(word.kernel, AbstractStationary):
+            return cast(Any, word.kernel)(1.0, _ones(max(groups) + 1), groups=groups)
         try:
-            return word.build(n_columns, word.default or 0 if number is None else number)
+            return word.build(len(columns), word.default or 0 if number is None else number)
         except ValueError as problem:
             raise self.error(str(problem)) from None
 

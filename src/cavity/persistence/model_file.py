@@ -356,6 +356,9 @@ def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
         )
     cls = classes[name]
     declared = {f.name for f in dataclasses.fields(cls)}
+    # those that files of before lack have a default, which is how it was without them
+    later = {f.name: f.default for f in dataclasses.fields(cls) if "later" in f.metadata}
+    fields = later | fields
     strange = sorted(set(fields) - declared)
     if strange:
         raise StorageError(

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cavity.columns.dates import Dates
+from cavity.columns.encoder import Column
 from cavity.report.slices import blocks
-from cavity.tables.dates import Dates
-from cavity.tables.schema import Column, Encoded, Schema
+from cavity.tables.schema import Encoded, Schema
 
 
 class ColumnRow(NamedTuple):

@@ -239,13 +239,14 @@ def relevance(found: Sequence[Relevance], features: Sequence[str]) -> Picture:
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(1, len(shown), squeeze=False)[0]
-        names = plots.labels(features, max(48 // len(shown), 16))
         for axes, part in zip(panels, shown, strict=True):
-            plots.draw_relevance(axes, [names[i] for i in part.columns], part.values)
+            names = plots.labels(part.names(features), max(48 // len(shown), 16))
+            plots.draw_relevance(axes, names, part.values)
             axes.set(xlabel=part.measure, title=part.part if len(shown) > 1 else "")
 
     first = shown[0]
-    top = [features[first.columns[i]] for i in map(int, np.argsort(-first.values)[:3])]
+    names = first.names(features)
+    top = [names[i] for i in map(int, np.argsort(-first.values)[:3])]
     kinds = list(dict.fromkeys(part.measure for part in shown))
     texts = [MEASURES[kind] for kind in kinds]
     if max(len(r.values) for r in shown) > plots.MOST_NAMES:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from cavity.columns import cells
+from cavity.columns.column_types import evidence
 from cavity.estimators.latent_map import LatentMap
 from cavity.likelihoods.support import Support
 from cavity.report import figures, latent_figures
 from cavity.report.convergence import unconverged
 from cavity.report.figures import BANDS, Outcome, Picture
 from cavity.report.rendering import check_page, templates, write_page
-from cavity.tables import cells
-from cavity.tables.column_types import evidence
 from cavity.tables.embedding import TableEmbedding, outputs
 from cavity.tables.schema import need_column
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from cavity.estimators.layers import layers_of, weight_priors
 from cavity.kernels.base import AbstractKernel, Active
+from cavity.kernels.stationary import AbstractStationary
 from cavity.likelihoods.base import ONE_LATENT, LatentFunction
 from cavity.likelihoods.support import Support
 from cavity.means import BayesianLinear
@@ -36,6 +37,12 @@ class Part(NamedTuple):
     columns: tuple[int, ...]
     dimensionless: bool
     latent: str = ""
+
+    @property
+    def groups(self) -> tuple[int, ...] | None:
+        """The group of each column, where some share a lengthscale."""
+        kernel = self.kernel
+        return kernel.groups if isinstance(kernel, AbstractStationary) else None
 
     def parameters(self) -> Iterator[tuple[str, np.ndarray, Units]]:
         """Name, value and units of each array of this part itself."""
@@ -89,6 +96,32 @@ def _parts(node: Any, place: Part) -> Iterator[Part]:
         yield from _parts(getattr(node, field.name), inside)
 
 
+def owners(features: Sequence[str], groups: Sequence[int] | np.ndarray | None) -> list[str]:
+    """The names of groups of features: `colour` of colour=red and colour=blue.
+
+    Of features of several columns the first is named, and how many more there are.
+
+    Args:
+        features: their names.
+        groups: the group of each; None where each is alone.
+    """
+    if groups is None:
+        return list(features)
+    numbers = np.asarray(groups)
+    members = [
+        [features[int(i)] for i in np.flatnonzero(numbers == g)]
+        for g in range(int(numbers.max(initial=-1)) + 1)
+    ]
+    return [_owner(own) for own in members]
+
+
+def _owner(features: Sequence[str]) -> str:
+    if len(features) < 2:
+        return "".join(features)
+    columns = {feature.partition("=")[0] for feature in features}
+    return columns.pop() if len(columns) == 1 else f"{features[0]} and {len(features) - 1} more"
+
+
 # ------------------------------------------------------------------------------ relevance
 
 
@@ -117,13 +150,19 @@ class Relevance(NamedTuple):
         part: the part's name.
         measure: what the values are.
         columns: the input columns, counted from 0.
-        values: one per column, not negative.
+        values: one per column, or per group, not negative.
+        groups: the group of each column, where some share a value.
     """
 
     part: str
     measure: str
     columns: tuple[int, ...]
     values: np.ndarray
+    groups: tuple[int, ...] | None = None
+
+    def names(self, features: Sequence[str]) -> list[str]:
+        """The names of what has a value, from those of all input columns."""
+        return owners([features[i] for i in self.columns], self.groups)
 
 
 def relevances(
@@ -138,7 +177,9 @@ def relevances(
     """
     found = []
     for part in kernel_parts(kernel, range(len(spread)), latents):
-        own = spread[list(part.columns)]
+        groups, own = part.groups, spread[list(part.columns)]
+        if groups is not None:
+            own = np.sqrt(np.bincount(groups, own**2))
         for name, value, unit in part.parameters():
             if value.shape != own.shape or len(own) < 2:
                 continue
@@ -149,7 +190,7 @@ def relevances(
             else:
                 continue
             title = type(part.kernel).__name__ + (f" of {part.latent}" if part.latent else "")
-            found.append(Relevance(title, measure, part.columns, values))
+            found.append(Relevance(title, measure, part.columns, values, groups))
     return found
 
 
@@ -240,7 +281,7 @@ def _of_kernel(model: AbstractGP, features: Sequence[str]) -> dict[str, tuple[An
     known = {}
     latents = model.likelihood.latent_functions
     for part in kernel_parts(model.kernel, range(len(features)), latents):
-        names = [features[i] for i in part.columns]
+        names = owners([features[i] for i in part.columns], part.groups)
         for name, array, unit in part.parameters():
             known[f"{part.path}.{name}"] = _axes(array, {array.ndim - 1: names}), unit
     return known
@@ -249,7 +290,7 @@ def _of_kernel(model: AbstractGP, features: Sequence[str]) -> dict[str, tuple[An
 def _of_priors(model: Any, features: Sequence[str]) -> dict[str, tuple[Any, Units]]:
     """The same of the priors of a linear model, which have a value for each column or group."""
     groups, known = model.units(len(features)), {}
-    names = list(features) if groups is None else _group_names(groups, features)
+    names = owners(features, groups)
     several = len(model.priors) > 1 and isinstance(model.prior, tuple)
     for i, prior in enumerate(model.priors):
         path = f"prior.{i}" if several else "prior"
@@ -260,16 +301,6 @@ def _of_priors(model: Any, features: Sequence[str]) -> dict[str, tuple[Any, Unit
     return known
 
 
-def _group_names(groups: np.ndarray, features: Sequence[str]) -> list[str]:
-    """The first column of each group, and how many more there are."""
-    members = [np.flatnonzero(groups == g) for g in range(int(groups.max(initial=-1)) + 1)]
-    return [
-        ("" if not len(own) else str(features[own[0]]))
-        + (f" and {len(own) - 1} more" if len(own) > 1 else "")
-        for own in members
-    ]
-
-
 def _of_layers(model: AbstractModel, features: Sequence[str]) -> dict[str, tuple[Any, Units]]:
     """The same of the kernels of layers, of which hidden values have no units."""
     known, names, layers = {}, list(features), layers_of(model)
@@ -277,7 +308,7 @@ def _of_layers(model: AbstractModel, features: Sequence[str]) -> dict[str, tuple
         names += list(features) if layer.skip_connection else []
         latents = ONE_LATENT * len(layer.groups)
         for part in kernel_parts(layer.kernel, range(len(names)), latents):
-            columns = [names[c] for c in part.columns]
+            columns = owners([names[c] for c in part.columns], part.groups)
             for name, array, unit in part.parameters():
                 output = unit.output if i == len(layers) - 1 else 0
                 axes = _axes(array, {array.ndim - 1: columns})

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from cavity.tables.schema import Column, Schema
+from cavity.columns.encoder import Column
+from cavity.tables.schema import Schema
 
 MOST_LEVELS = 12  # of a categorical column, the most frequent ones
 FEW_ROWS = 100  # from here on, the outermost rows of a numeric column are left out

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.tables import cells
+from cavity.columns import cells
 
 if TYPE_CHECKING:
     from polars import Series

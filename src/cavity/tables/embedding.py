@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from cavity.columns import cells
+from cavity.columns.column_types import evidence
+from cavity.columns.dates import Dates
+from cavity.columns.encoder import Column
 from cavity.estimators.latent_map import LatentMap, Standardised
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.models.posterior import AbstractPosterior
@@ -15,9 +19,6 @@ from cavity.parameters import Units, units
 from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError
 from cavity.persistence.typed_values import WrongValue, typed
-from cavity.tables import cells
-from cavity.tables.column_types import evidence
-from cavity.tables.dates import Dates
 from cavity.tables.fit_records import (
     MapFit,
     check_names,
@@ -26,7 +27,7 @@ from cavity.tables.fit_records import (
     described_by,
     numbers,
 )
-from cavity.tables.schema import Column, Schema, need_column, refuse_infinite
+from cavity.tables.schema import Schema, need_column, refuse_infinite
 from cavity.tables.table_model import parameters
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from cavity.columns.encoder import Column
 from cavity.estimators.registry import CLASSIFICATION
 from cavity.learning.double_precision import in_double
 from cavity.likelihoods.capabilities import number_of_classes
@@ -18,7 +19,7 @@ from cavity.parameters import Interval, Positive, bijections
 from cavity.persistence.errors import StorageError
 from cavity.persistence.model_file import damaged
 from cavity.persistence.typed_values import Large, NotNegative, Share, WrongValue, typed
-from cavity.tables.schema import Column, Schema
+from cavity.tables.schema import Schema
 
 # Rows at which a prediction is tried: no likely length of another axis, which would hide it.
 TRIED = 7

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.columns import cells
+from cavity.columns.column_types import evidence
+from cavity.columns.dates import Dates
+from cavity.columns.encoder import Column
 from cavity.estimators.latent_map import Standardised
 from cavity.estimators.time_map import TimeMap
 from cavity.models.state_space.forecast import outputs_of_states
@@ -18,9 +22,6 @@ from cavity.numerics.types import Array
 from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError
 from cavity.persistence.typed_values import Large, typed
-from cavity.tables import cells
-from cavity.tables.column_types import evidence
-from cavity.tables.dates import Dates
 from cavity.tables.fit_records import (
     SeriesFit,
     check_names,
@@ -29,7 +30,7 @@ from cavity.tables.fit_records import (
     described_by,
     numbers,
 )
-from cavity.tables.schema import Column, Schema, need_column, refuse_infinite
+from cavity.tables.schema import Schema, need_column, refuse_infinite
 from cavity.tables.table_model import parameters
 
 if TYPE_CHECKING:

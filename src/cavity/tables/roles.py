@@ -1,17 +1,15 @@
 """Roles of the columns of a table in a model, decided from their contents."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cavity.columns.column_types import Evidence, evidence
+from cavity.columns.dates import Dates
+from cavity.columns.encoder import check_decimals, column_of, learn_encoder
 from cavity.persistence.errors import DataError
-from cavity.tables.cells import Kind
 from cavity.tables.class_labels import classes_of
-from cavity.tables.column_types import Evidence, evidence, refuse_many_texts
-from cavity.tables.dates import Dates
-from cavity.tables.notation import Notation
-from cavity.tables.numerals import Numerals
-from cavity.tables.schema import Column, Schema, need_column
+from cavity.tables.schema import Schema, need_column
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -99,17 +97,10 @@ def schema_from(columns: Sequence[str], seen: Callable[[str], Evidence], roles: 
     for name in sides:
         if notations[name] is None:
             read[name].check_numbers()
-    _check_decimals(read, notations)
-    kinds: dict[str, Kind] = {name: read[name].kind() for name in (*inputs, *targets)}
-    refuse_many_texts([read[name] for name in inputs if kinds[name] == "categorical"])
-
-    def column(name: str) -> Column:
-        categorical = kinds[name] == "categorical"
-        return Column(name, kinds[name], read[name].distinct() if categorical else ())
-
+    check_decimals([*read.values()])
     return Schema(
-        inputs=tuple(map(column, inputs)),
-        targets=tuple(map(column, targets)),
+        inputs=learn_encoder([read[name] for name in inputs]).columns,
+        targets=tuple(column_of(read[name]) for name in targets),
         noise_column=roles.noise_column,
         exposure_column=roles.exposure_column,
         ignored=tuple(roles.ignore),
@@ -123,17 +114,6 @@ def _refused_dates(name: str, role: str) -> DataError:
         "predict when something happens, add a column with the days (or hours) since a date that "
         f"each row knows, name that one, and leave this one out with --ignore {name}"
     )
-
-
-def _check_decimals(
-    columns: Mapping[str, Evidence], notations: Mapping[str, Notation | None]
-) -> None:
-    """Refuses numbers with points in a table of decimal commas if they may be thousands."""
-    if Numerals(",") not in notations.values():
-        return
-    for name, column in columns.items():
-        if notations[name] is None and column.may_have_commas:
-            raise column.numerals.in_two_ways(name)
 
 
 def with_classes(schema: Schema, table: DataFrame) -> Schema:

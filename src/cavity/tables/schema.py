@@ -6,42 +6,26 @@ Rows are counted from 1 in every message, without the header.
 
 import dataclasses
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.numerics.text import plural, quoted, shortened
+from cavity.columns import cells
+from cavity.columns.dates import Dates
+from cavity.columns.encoder import Column, Encoder, Unseen, complete_rows
+from cavity.columns.notation import Notation, notation_from, notation_record
+from cavity.columns.ranges import Ranges, outside_of, ranges_of
+from cavity.columns.warnings import EncodingWarnings, refuse_empty
+from cavity.numerics.text import quoted, shortened
 from cavity.persistence.errors import CellError, DataError
 from cavity.persistence.typed_values import typed
-from cavity.tables import cells
 from cavity.tables.class_labels import class_positions
-from cavity.tables.dates import Dates
-from cavity.tables.notation import Notation, notation_from, notation_record
-from cavity.tables.warnings import EncodingWarnings, refuse_empty
 
 if TYPE_CHECKING:
     from polars import DataFrame
 else:
     DataFrame = Any
-
-
-@dataclasses.dataclass(frozen=True)
-class Column:
-    """A column by name and kind.
-
-    `categories` are those of a categorical one, in order; of a target of a classification of any
-    kind they are its classes, as text.
-    """
-
-    name: str
-    kind: cells.Kind
-    categories: tuple[str, ...] = ()
-
-    @property
-    def width(self) -> int:
-        """The number of features that an input of this kind is."""
-        return len(self.categories) if self.kind == "categorical" else 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +36,8 @@ class Schema:
     or 1, a categorical one is a 0/1 feature per category. A target with classes is the position
     of its class among them; without, a numeric one is itself and a boolean one is 0 or 1.
     `notations` holds, by name, the columns whose cells are numbers after a conversion: dates, and
-    numbers that are not written plainly.
+    numbers that are not written plainly, and `ranges` those of numbers and dates in the rows of
+    the fit; files of before have none.
     """
 
     inputs: tuple[Column, ...]
@@ -61,11 +46,17 @@ class Schema:
     exposure_column: str | None = None
     ignored: tuple[str, ...] = ()
     notations: Mapping[str, Notation] = dataclasses.field(default_factory=dict)
+    ranges: Ranges = dataclasses.field(default_factory=dict)
 
     @property
     def dates(self) -> dict[str, Dates]:
         """The columns of dates and times, by name."""
         return {name: d for name, d in self.notations.items() if isinstance(d, Dates)}
+
+    @property
+    def encoder(self) -> Encoder:
+        """The conversion of the inputs to numbers."""
+        return Encoder(self.inputs, self.notations)
 
     def as_numbers(self, table: DataFrame) -> DataFrame:
         """The table with numbers for the cells of columns that have a notation.
@@ -73,12 +64,8 @@ class Schema:
         Raises:
             DataError: naming the first cell that is not written as it was in fitting.
         """
-        columns = [
-            notation.numbers(table[name]).alias(name)
-            for name, notation in self.notations.items()
-            if name in table.columns
-        ]
-        return table.with_columns(columns) if columns else table
+        names = [name for name in self.notations if name in table.columns]
+        return table.with_columns([self.encoder.as_numbers(table[name]) for name in names])
 
     def shown(self, name: str, values: np.ndarray) -> np.ndarray:
         """Numbers of a column as a reader wants to see them: those of dates are instants."""
@@ -88,7 +75,13 @@ class Schema:
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the columns of X; `colour=red` for a category."""
-        return tuple(name for column in self.inputs for name in _features(column))
+        return self.encoder.features
+
+    def with_rows(self, X: np.ndarray) -> "Schema":
+        """The schema with ranges that are also those of further rows, as numbers (N, D)."""
+        new = ranges_of(self.encoder, X)
+        ranges = {n: self.ranges[n] + own if n in self.ranges else own for n, own in new.items()}
+        return dataclasses.replace(self, ranges={**self.ranges, **ranges})
 
     def with_target_categories(self, categories: tuple[str, ...]) -> "Schema":
         """The schema with other categories of its only target."""
@@ -115,12 +108,6 @@ class Schema:
         notations = typed(record["notations"], dict[str, dict[str, Any]], "notations")
         found = {name: notation_from(r) for name, r in notations.items()}
         return typed({**record, "notations": found}, Schema, "schema")
-
-
-def _features(column: Column) -> list[str]:
-    if column.kind != "categorical":
-        return [column.name]
-    return [f"{column.name}={category}" for category in column.categories]
 
 
 def need_column(columns: Collection[str], name: str) -> None:
@@ -229,17 +216,19 @@ def _encode(
     for name in needed:
         need_column(columns, name)
     table = schema.as_numbers(table.select([*dict.fromkeys(needed)]))
-    unseen: dict[str, tuple[int, frozenset[str]]] = {}
-    inputs = [_encode_input(table, column, unseen) for column in schema.inputs]
+    unseen: Unseen = {}
+    inputs = [column.numbers(table[column.name], unseen) for column in schema.inputs]
     outputs = [_encode_target(table, column) for column in targets]
     side = {name: _encode_positive(table, name) for name in sides}
     blocks = [*inputs, *outputs, *(side[name][:, None] for name in sides)]
     part = first is not None
-    kept = _complete_rows(needed, blocks, drop_missing=drop_missing, part=part)
+    kept = complete_rows(needed, blocks, drop_missing=drop_missing, part=part)
     for name, block in zip(needed, blocks, strict=True):
         refuse_infinite(name, block)
+    X = np.hstack(inputs)[kept]
+    outside = outside_of(schema.ranges, schema.encoder, X) if schema.ranges else {}
     return Encoded(
-        X=np.hstack(inputs)[kept],
+        X=X,
         y=np.hstack(outputs)[kept] if outputs else None,
         noise=side[schema.noise_column][kept] if schema.noise_column is not None else None,
         exposure=side[schema.exposure_column][kept]
@@ -247,27 +236,9 @@ def _encode(
         else None,
         kept=kept,
         features=schema.features,
-        noticed=EncodingWarnings(len(kept), int(kept.sum()), unseen),
+        noticed=EncodingWarnings(len(kept), len(X), unseen, outside),
         first=first or 0,
     )
-
-
-def _encode_input(
-    table: DataFrame, column: Column, unseen: dict[str, tuple[int, frozenset[str]]]
-) -> np.ndarray:
-    series = table[column.name]
-    if column.kind == "numeric":
-        return cells.numbers(series)[:, None]
-    if column.kind == "boolean":
-        return cells.booleans(series)[:, None]
-    position = cells.positions(series, column.categories)
-    one_hot = (position[:, None] == np.arange(len(column.categories))).astype(float)
-    one_hot[np.isnan(position)] = np.nan
-    new = position == len(column.categories)
-    if new.any():
-        texts = frozenset(cells.text(series).filter(new).unique())
-        unseen[column.name] = (int(new.sum()), texts)
-    return one_hot
 
 
 def _encode_target(table: DataFrame, column: Column) -> np.ndarray:
@@ -295,25 +266,6 @@ def _encode_positive(table: DataFrame, name: str) -> np.ndarray:
         story = f"{values[row]:g} is not positive; noise variances and exposures are"
         raise CellError(name, row, story)
     return values
-
-
-def _complete_rows(
-    names: Sequence[str], blocks: Sequence[np.ndarray], *, drop_missing: bool, part: bool
-) -> np.ndarray:
-    """True for rows that have every cell; raises an error at a missing cell unless rows may go."""
-    missing = np.column_stack([np.isnan(block).any(axis=1) for block in blocks])
-    incomplete = np.asarray(missing.any(axis=1))
-    if incomplete.any() and not drop_missing:
-        row = int(np.flatnonzero(incomplete)[0])
-        name = names[int(np.flatnonzero(missing[row])[0])]
-        have = "has" if incomplete.sum() == 1 else "have"
-        of = plural(len(incomplete), "row") + (" read together" if part else "")
-        story = (
-            f"the cell is missing ({incomplete.sum()} of {of} {have} a missing cell); fill them "
-            "in, or leave such rows out with --drop-missing"
-        )
-        raise CellError(name, row, story)
-    return ~incomplete
 
 
 def refuse_infinite(name: str, block: np.ndarray) -> None:

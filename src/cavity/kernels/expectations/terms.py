@@ -87,7 +87,7 @@ def expansion(kernel: AbstractKernel, D: int) -> Expansion | None:
 
 @expansion.register
 def _(kernel: RBF, D: int) -> Expansion:
-    precision = jnp.broadcast_to(1.0 / jnp.asarray(kernel.lengthscale) ** 2, (D,))
+    precision = jnp.broadcast_to(1.0 / jnp.asarray(kernel.lengthscales) ** 2, (D,))
     return Expansion((Terms(jnp.asarray(kernel.variance)[None], precision[None]),))
 
 

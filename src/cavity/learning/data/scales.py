@@ -21,6 +21,7 @@ from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels.base import Active
 from cavity.kernels.parts import AbstractParts
+from cavity.kernels.stationary import AbstractStationary
 from cavity.kernels.sum_over import SumOver, plain_columns
 from cavity.likelihoods.latent_values import initial_latents
 from cavity.likelihoods.support import Support
@@ -77,6 +78,19 @@ class Scales:
         kept = list(dims)
         spread = self.x_spread[kept]
         return dataclasses.replace(self, x_centre=self.x_centre[kept], x_spread=spread)
+
+    def grouped(self, groups: tuple[int, ...]) -> "Scales":
+        """The scales of groups of columns, the numbers of which are given for each column.
+
+        The spread of a group is that of its rows about their mean: of the 0/1 columns of a
+        category the chance that two rows differ, by its root.
+        """
+        numbers = np.array(groups)
+        first = [groups.index(group) for group in range(max(groups) + 1)]
+        alone = np.bincount(numbers) == 1
+        together = np.sqrt(np.bincount(numbers, self.x_spread**2))
+        spread = np.where(alone, self.x_spread[first], together)
+        return dataclasses.replace(self, x_centre=self.x_centre[first], x_spread=spread)
 
     def parts(self, parts: AbstractParts) -> "Scales":
         """The scales of all parts of the inputs; positions in them spread over their places."""
@@ -195,6 +209,8 @@ def _moved(node: Any, measured: Any, scales: Scales) -> Any:
         return node
     inner = scales.columns(node.dims) if isinstance(node, Active) else scales
     inner = inner.parts(node.parts) if isinstance(node, SumOver) else inner
+    groups = node.groups if isinstance(node, AbstractStationary) else None
+    inner = inner if groups is None else inner.grouped(groups)
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)
         if isinstance(value, eqx.Module) or eqx.is_inexact_array(value):

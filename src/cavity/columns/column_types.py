@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.numerics.text import plural
-from cavity.persistence.errors import DataError
-from cavity.tables import cells
-from cavity.tables.date_evidence import (
+from cavity.columns import cells
+from cavity.columns.date_evidence import (
     DateEvidence,
     date_evidence,
     dateless_evidence,
     typed_evidence,
 )
-from cavity.tables.dates import refuse_durations
-from cavity.tables.notation import Notation
-from cavity.tables.numerals import NumeralEvidence, numeral_evidence
+from cavity.columns.dates import refuse_durations
+from cavity.columns.notation import Notation
+from cavity.columns.numerals import NumeralEvidence, numeral_evidence
+from cavity.numerics.text import plural
+from cavity.persistence.errors import DataError
 
 if TYPE_CHECKING:
     from polars import Series

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from cavity.columns import cells
+from cavity.columns.date_evidence import Cell
 from cavity.numerics.text import quoted
 from cavity.persistence.errors import CellError, DataError
-from cavity.tables import cells
-from cavity.tables.date_evidence import Cell
 
 if TYPE_CHECKING:
     from polars import Series

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from cavity.columns import cells
 from cavity.numerics.text import quoted
 from cavity.persistence.errors import CellError, DataError
 from cavity.persistence.typed_values import Whole
-from cavity.tables import cells
 
 if TYPE_CHECKING:
     from polars import Series

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cavity.numerics.text import quoted
-from cavity.persistence.errors import CellError, DataError
-from cavity.tables.cells import MISSING_WORDS
-from cavity.tables.dates import (
+from cavity.columns.cells import MISSING_WORDS
+from cavity.columns.dates import (
     CELL,
     DAY,
     DAYS_AND_MONTHS,
@@ -29,6 +27,8 @@ from cavity.tables.dates import (
     without_no_dates,
     written_as,
 )
+from cavity.numerics.text import quoted
+from cavity.persistence.errors import CellError, DataError
 
 if TYPE_CHECKING:
     from polars import Series

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from cavity.columns.dates import Dates
+from cavity.columns.numerals import Numerals
 from cavity.persistence.typed_values import typed
-from cavity.tables.dates import Dates
-from cavity.tables.numerals import Numerals
 
 Notation = Dates | Numerals
 

@@ -1,0 +1,1 @@
+"""Columns of tables and data frames: what their cells are, and their numbers."""
