@@ -37,7 +37,7 @@ DATA = {
     "infinity": (INFINITE, Y, "X contains infinity"),
     "nan in y": (X, HOLES, "y contains NaN"),
     "infinity in y": (X, np.where(HOLES == Y, Y, np.inf), "y contains infinity"),
-    "text": (TEXT, Y, "could not convert string to float"),
+    "text": (TEXT.to_numpy(), Y, "array with text, such as 'red': give a data frame"),
     "text in y": (X, np.array(["a"] * 60), "could not convert string|dtype"),
     "lengths": (X, Y[:-1], r"inconsistent numbers of samples: \[60, 59\]"),
     "no rows": (X[:0], Y[:0], r"0 sample\(s\).*minimum of 1"),
@@ -199,7 +199,8 @@ def test_inputs_of_predictions(fitted, method):
         (NAN, "X contains NaN"),
         (X[0], "Expected 2D array, got 1D array"),
         (X[:0], "minimum of 1"),
-        (TEXT.to_numpy(), "could not convert string to float"),
+        (TEXT.to_numpy(), "array with text, such as 'red': give a data frame"),
+        (TEXT, "column 'colour' holds text, and the model was fitted to numbers"),
         (np.full_like(X, 1e160), r"largest entry of X is 1\.0e\+160, too large to compute with"),
     ):
         with pytest.raises(ValueError, match=message):

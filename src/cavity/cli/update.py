@@ -62,7 +62,8 @@ def update(
         session.note(f"{table} has no rows: there is nothing to learn")
         return _unchanged(fitted, model, table, out, "nothing to learn")
     encoded = encode(rows, fitted.schema, drop_missing=drop_missing)
-    report_warnings(session, table, encoded.noticed)
+    # rows that go on from those before are what an update is for
+    report_warnings(session, table, dataclasses.replace(encoded.noticed, outside={}))
     check_targets(fitted.posterior.model.likelihood, fitted.targets, encoded)
     used = fitted.record["power"] if power is None else power
     with blaming("--power, --inducing or --half-life"):
