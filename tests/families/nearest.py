@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from cavity import GPRegressor
 
 
@@ -14,4 +16,4 @@ class NearestRegressor(GPRegressor):
 
     def fit(self, X, y, **given):
         """Learns from the first rows."""
-        return super().fit(X[: self.n_rows], y[: self.n_rows], **given)
+        return super().fit(np.asarray(X)[: self.n_rows], y[: self.n_rows], **given)
