@@ -89,7 +89,7 @@ def ranges_of(encoder: Encoder, X: np.ndarray) -> dict[str, Range]:
 
 
 def outside_of(ranges: Ranges, encoder: Encoder, X: np.ndarray) -> dict[str, Outside]:
-    """What lies outside the ranges of the fit, by column; of all columns that have one.
+    """Rows outside the ranges of the fit, by column; of all columns that have one.
 
     Args:
         ranges: of the fit.

@@ -160,6 +160,6 @@ class Family:
 
 
 def loaded(path: str) -> Any:
-    """What an import path such as "cavity.estimators.deep:DeepGPRegressor" names."""
+    """The object of an import path such as "cavity.estimators.deep:DeepGPRegressor"."""
     home, _, name = path.partition(":")
     return getattr(importlib.import_module(home), name)
