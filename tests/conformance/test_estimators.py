@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from cavity.families.base import loaded
 from cavity.families.table import FAMILIES
@@ -70,3 +71,4 @@ def test_init_only_assigns(family, task):
         estimator = kind(**{name: value})
         assert getattr(estimator, name) is value
         assert set(vars(estimator)) == names
+        assert clone(kind(**{name: 3})).get_params()[name] == 3

@@ -1,7 +1,6 @@
 """The forecaster: what it adds to the library, and that it refuses what it cannot do."""
 
 import dataclasses
-import inspect
 import pickle
 import warnings
 
@@ -10,7 +9,6 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import cavity
@@ -54,15 +52,6 @@ def fitted():
     y = Y[PAST].copy()
     y[5] = np.nan
     return quietly(cavity.GPForecaster(**SMALL).fit, y, U[PAST])
-
-
-def test_init_only_assigns():
-    for name in inspect.signature(cavity.GPForecaster).parameters:
-        value = object()
-        forecaster = cavity.GPForecaster(**{name: value})
-        assert getattr(forecaster, name) is value
-    copy = clone(cavity.GPForecaster(n_states=3))
-    assert copy.n_states == 3
 
 
 @pytest.mark.slow
