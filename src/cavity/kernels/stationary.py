@@ -82,7 +82,9 @@ class RBF(AbstractStationary):
     variance: Float[Array, ""] = positive(output=2)
     lengthscale: Float[Array, "..."] = positive(input=1)
 
-    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0, groups: Groups = None):
+    def __init__(
+        self, variance: Values = 1.0, lengthscale: Values = 1.0, *, groups: Groups = None
+    ):
         self.variance = variance
         self.lengthscale = lengthscale
         self.groups = groups
@@ -112,7 +114,9 @@ class Matern12(AbstractStationary):
     variance: Float[Array, ""] = positive(output=2)
     lengthscale: Float[Array, "..."] = positive(input=1)
 
-    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0, groups: Groups = None):
+    def __init__(
+        self, variance: Values = 1.0, lengthscale: Values = 1.0, *, groups: Groups = None
+    ):
         self.variance = variance
         self.lengthscale = lengthscale
         self.groups = groups
@@ -140,7 +144,9 @@ class Matern32(AbstractStationary):
     variance: Float[Array, ""] = positive(output=2)
     lengthscale: Float[Array, "..."] = positive(input=1)
 
-    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0, groups: Groups = None):
+    def __init__(
+        self, variance: Values = 1.0, lengthscale: Values = 1.0, *, groups: Groups = None
+    ):
         self.variance = variance
         self.lengthscale = lengthscale
         self.groups = groups
@@ -171,7 +177,9 @@ class Matern52(AbstractStationary):
     variance: Float[Array, ""] = positive(output=2)
     lengthscale: Float[Array, "..."] = positive(input=1)
 
-    def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0, groups: Groups = None):
+    def __init__(
+        self, variance: Values = 1.0, lengthscale: Values = 1.0, *, groups: Groups = None
+    ):
         self.variance = variance
         self.lengthscale = lengthscale
         self.groups = groups
@@ -210,6 +218,7 @@ class RationalQuadratic(AbstractStationary):
         variance: Values = 1.0,
         lengthscale: Values = 1.0,
         shape: Values = 1.0,
+        *,
         groups: Groups = None,
     ):
         self.variance = variance
