@@ -83,9 +83,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--priors", nargs="*", default=["weak", "none"])
     options = parser.parse_args()
-    for seed, priors, form in itertools.product(range(options.seeds), options.priors, FORMS):
-        if not TABLE.has(priors=priors, lengthscales=form, seed=seed):
-            measure(priors, form, seed)
+    for seed in range(options.seeds):
+        for priors, form in itertools.product(options.priors, FORMS):
+            if not TABLE.has(priors=priors, lengthscales=form, seed=seed):
+                measure(priors, form, seed)
     print(summary())
 
 
