@@ -29,18 +29,19 @@ class Opened:
         return loaded(self.family.in_words)(self.model)
 
 
-def opened(path: str, command: str, families: Sequence[Family] = FAMILIES) -> Opened:
+def opened(path: str, command: str, families: Sequence[Family] | None = None) -> Opened:
     """The contents of a model file, for a command.
 
     Args:
         path: the file.
         command: what is to be done with it, such as "predict".
-        families: those there are.
+        families: those there are; None for the package's.
 
     Raises:
         StorageError: if it cannot be read, is damaged, or is of a family that the command is not
             for.
     """
+    families = FAMILIES if families is None else families
     posterior, about = storage.load(path)
     task = task_of(about)
     of_task = [each for each in families if task in list(each.estimators)]
