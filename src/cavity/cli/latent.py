@@ -1,12 +1,11 @@
 """`cavity fit --model latent`: an embedding of the columns of a table."""
 
-import dataclasses
 from typing import Any, cast
 
 import numpy as np
 
 from cavity.cli.asked import Asked
-from cavity.cli.fitting import AbstractFitting, estimator_of
+from cavity.cli.fitting import AbstractFitting, estimator_of, learning_record
 from cavity.cli.gp import check_kernel
 from cavity.cli.session import Session, blaming
 from cavity.estimators.embedding import GPEmbedding
@@ -112,12 +111,6 @@ def _record(
         "constant": [n for n, scale in zip(names, scales, strict=True) if scale == 0.0],
         "missing": int(np.sum(np.isnan(Y))),
         "relevance": estimator.relevance_.tolist(),
-        "converged": bool(estimator.converged_),
-        "message": estimator.message_,
-        "log_evidence": estimator.log_evidence_,
-        "iterations": int(estimator.n_iter_),
-        "evaluations": int(estimator.n_evaluations_),
-        "jitter": float(estimator.jitter_),
-        "sites": dataclasses.asdict(estimator.sites_),
+        **learning_record(estimator),
         "parameters": latent_parameters(latent),
     }

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any, TypeVar
 
 from cavity.cli.asked import Asked
-from cavity.cli.fitting import AbstractFitting, estimator_of
+from cavity.cli.fitting import AbstractFitting, estimator_of, learning_record
 from cavity.cli.session import Session, blaming
 from cavity.cli.task import check_likelihood, check_method, default_likelihood
 from cavity.cli.training_tables import Tables, method_of, read
@@ -119,13 +119,7 @@ class FitRows(AbstractFitting[E, TableModel]):
             "inputs": [column.name for column in schema.inputs],
             "targets": [column.name for column in schema.targets],
             "classes": list(schema.targets[0].categories) or None,
-            "converged": bool(estimator.converged_),
-            "message": estimator.message_,
-            "log_evidence": estimator.log_evidence_,
-            "iterations": int(estimator.n_iter_),
-            "evaluations": int(estimator.n_evaluations_),
-            "jitter": float(estimator.jitter_),
-            "sites": dataclasses.asdict(estimator.sites_),
+            **learning_record(estimator),
             "parameters": parameters(
                 with_found_mean(posterior), scale, known_noise=posterior.known_noise
             ),
