@@ -73,13 +73,16 @@ def test_what_is_said():
 
     date = EncodingWarnings(40, 40, {}, {"date": Outside(160, 0, 12, 0.1), "x": Outside(160)})
     assert date.warnings == (
-        "12 of 40 rows lie outside the range of the fit in 'date': no row of the fit is near them",
+        "12 of 40 rows lie outside the range of the fit in 'date': predictions there are "
+        "extrapolated",
     )
     assert date.record == {"outside": {"date": 12}}
     two, record = said((12, 0.1), (1, 4.0), (1, 0.1))
-    assert "12 of 40 rows lie outside the range of the fit in 'x0', 1 in 'x1': no row" in two[0]
+    assert (
+        "12 of 40 rows lie outside the range of the fit in 'x0', 1 in 'x1': predictions" in two[0]
+    )
     assert record == {"outside": {"x0": 12, "x1": 1, "x2": 1}}
     many, _ = said(*[(12, 0.1)] * 7)
-    assert "12 in 'x5', some in 1 other column: no row" in many[0]
+    assert "12 in 'x5', some in 1 other column: predictions" in many[0]
     assert said((1, 0.1)) == ((), {"outside": {"x0": 1}})
     assert EncodingWarnings(40, 40).record == {}

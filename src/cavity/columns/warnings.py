@@ -70,7 +70,7 @@ class EncodingWarnings:
         if len(others) > NAMED:
             each[NAMED:] = [f"some in {plural(len(others) - NAMED, 'other column')}"]
         listed = ", ".join([start, *each])
-        return (f"{listed}: no row of the fit is near them",)
+        return (f"{listed}: predictions there are extrapolated",)
 
     def _unseen(self, name: str, count: int, new: frozenset[str]) -> str:
         listed = ", ".join(quoted(cell) for cell in sorted(new)[:NAMED])
