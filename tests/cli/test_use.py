@@ -132,10 +132,12 @@ def test_one_is_singular(here):
     texts = [run(fit).out]
     assert "1 row, 1 input" in texts[0]
     assert "1 inducing point, power" in texts[0]
-    assert "in 1 iteration: " in texts[0]
+    people(9).select("height", "weight").write_csv("nine.csv")
+    texts += [run(fit.replace("one.csv", "nine.csv").replace("m.cavity", "n.cavity")).out]
+    assert "in 1 iteration: " in texts[1]
     texts += [predict("m.cavity", "one.csv").out, run("evaluate m.cavity one.csv").out]
-    assert "predictions of 1 row written" in texts[1]
-    assert "1 row of one.csv" in texts[2]
+    assert "predictions of 1 row written" in texts[2]
+    assert "1 row of one.csv" in texts[3]
     refused = run("evaluate m.cavity gaps.csv").err
     assert "(1 of 2 rows has a missing cell)" in refused
     left_out = run("evaluate m.cavity gaps.csv --drop-missing").err
@@ -150,7 +152,8 @@ def test_one_is_singular(here):
     assert "The triangle at the top marks the inducing point" in page
     alts = " ".join(re.findall('alt="([^"]*)"', (here / "r.html").read_text()))
     assert "observed values of 1 row." in alts
-    assert re.search(r"1 iteration, \d+ evaluation", page)
+    run("report n.cavity nine.csv --out n.html")
+    assert re.search(r"\b1 iteration, \d+ evaluation", (here / "n.html").read_text())
     texts += [refused, left_out, blank, none, page, alts]
     assert not [found[0] for text in texts for found in ALONE.finditer(text)]
 
