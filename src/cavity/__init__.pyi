@@ -78,5 +78,6 @@ from .models.network.start import NetworkStart as NetworkStart
 from .models.state_space.gpssm import GPSSM as GPSSM
 from .parameters import priors as priors
 from .persistence.checkpoint import Checkpoint as Checkpoint
-from .persistence.model_file import load as load
-from .persistence.model_file import save as save
+from .persistence.model_file import load_module as load_module
+from .persistence.model_file import save_module as save_module
+from .tables.opened import load as load
