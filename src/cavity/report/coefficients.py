@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cavity import plots
 from cavity.estimators.layers import weight_priors
 from cavity.numerics.text import plural
-from cavity.report import plots
 from cavity.report.figures import Picture
+from cavity.report.svg import picture
 from cavity.tables.coefficients import model_coefficients
 from cavity.tables.table_model import TableModel
 
@@ -101,7 +102,8 @@ def _picture(table: dict[str, np.ndarray], spread: np.ndarray, output: str) -> P
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         ends = (mean[order], lower[order], upper[order], table["selected"][order])
-        plots.draw_intervals(axes, [short[i] for i in map(int, order)], *ends)
+        plots.coefficients(axes, [short[i] for i in map(int, order)], *ends)
+        axes.set_xlabel("per deviation of the column")
 
     of = f" of {output}" if output else ""
     more = (
@@ -114,5 +116,5 @@ def _picture(table: dict[str, np.ndarray], spread: np.ndarray, output: str) -> P
         "What one standard deviation of a column adds to the function: the posterior mean (dot) "
         "and the interval that holds 90 % (line). Blue ones are selected. An interval that ends "
         f"at zero belongs to a coefficient that may well be zero.{more}",
-        plots.picture(draw, height=1.1 + 0.24 * len(order)),
+        picture(draw, height=1.1 + 0.24 * len(order)),
     )

@@ -9,8 +9,9 @@ import numpy as np
 from cavity.estimators.time_map import Outlook
 from cavity.learning.double_precision import in_double
 from cavity.numerics.text import plural
+from cavity.plots import BANDS
 from cavity.report import forecast_figures
-from cavity.report.figures import BANDS, Picture
+from cavity.report.figures import Picture
 from cavity.report.rendering import check_page, templates, write_page
 from cavity.tables.forecasting import TableForecaster, columns_of
 from cavity.tables.known_rows import NONE, Known, known_rows, marks

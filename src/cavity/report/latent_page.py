@@ -12,9 +12,10 @@ from cavity.columns import cells
 from cavity.columns.column_types import evidence
 from cavity.estimators.latent_map import LatentMap
 from cavity.likelihoods.support import Support
+from cavity.plots import BANDS
 from cavity.report import figures, latent_figures
 from cavity.report.convergence import unconverged
-from cavity.report.figures import BANDS, Outcome, Picture
+from cavity.report.figures import Outcome, Picture
 from cavity.report.rendering import check_page, templates, write_page
 from cavity.tables.embedding import TableEmbedding, outputs
 from cavity.tables.schema import need_column

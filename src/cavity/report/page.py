@@ -15,13 +15,14 @@ from cavity.kernels.sum_over import plain_columns
 from cavity.learning.metrics.regression import average_metrics
 from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
+from cavity.plots import BANDS
 from cavity.report import class_figures, figures
 from cavity.report.class_figures import ClassOutcome
 from cavity.report.coefficients import CoefficientSection, coefficient_section
 from cavity.report.columns import column_rows, row_dates
 from cavity.report.convergence import unconverged
 from cavity.report.examination import Examined, examined
-from cavity.report.figures import BANDS, Outcome, Picture, Shown
+from cavity.report.figures import Outcome, Picture, Shown
 from cavity.report.image_figures import image_pictures
 from cavity.report.layers import layer_summaries
 from cavity.report.leave_one_out import (
@@ -275,8 +276,6 @@ class Page:
             Outcome(y[:, i], out.mean[:, i], out.std[:, i], t.quantiles(np.array(BANDS)), rows, t)
             for i, t in zip(several, out.numerical_predictive(), strict=True)
         ]
-
-    # ------------------------------------------------------------------------ the inputs
 
     def inputs(self) -> tuple[list[Picture], list[str]]:
         """The relevance of the inputs, or why it is not shown."""
