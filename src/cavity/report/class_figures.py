@@ -9,7 +9,8 @@ import numpy as np
 from cavity import plots
 from cavity.learning.metrics.classification import Reliability, reliability, roc
 from cavity.numerics.text import plural
-from cavity.report.figures import Picture, panels
+from cavity.report.figures import panels
+from cavity.report.sections import Picture
 from cavity.report.slices import Slice
 from cavity.report.svg import picture
 

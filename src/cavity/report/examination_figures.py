@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity import plots
-from cavity.report.figures import Picture
+from cavity.report.sections import Picture
 from cavity.report.svg import picture
 
 if TYPE_CHECKING:

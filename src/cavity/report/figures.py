@@ -1,6 +1,5 @@
 """The pictures of a report, each with a caption that says how to read it."""
 
-import base64
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from cavity.learning.metrics.regression import coverage
 from cavity.likelihoods.predictive.numerical import NumericalPredictive
 from cavity.numerics.text import plural
 from cavity.report.parameters import MEASURES, Relevance
+from cavity.report.sections import Picture
 from cavity.report.slices import Slice
 from cavity.report.svg import picture
 
@@ -30,31 +30,6 @@ COUNTED = (
     "probability below a count includes half of its own."
 )
 _LEVELS = np.append(np.linspace(0.05, 0.95, 19), 0.99)
-
-
-@dataclasses.dataclass(frozen=True)
-class Picture:
-    """A picture of a page.
-
-    Attributes:
-        name: what `cavity report --json` lists.
-        title: its heading.
-        alt: what it shows, in words.
-        caption: how to read it.
-        svg: the file.
-    """
-
-    name: str
-    title: str
-    alt: str
-    caption: str
-    svg: str
-
-    @property
-    def source(self) -> str:
-        """The file as an address that holds its own contents."""
-        data = base64.b64encode(self.svg.encode()).decode()
-        return f"data:image/svg+xml;base64,{data}"
 
 
 @dataclasses.dataclass(frozen=True)

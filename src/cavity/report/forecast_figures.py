@@ -8,7 +8,7 @@ import numpy as np
 from cavity import plots
 from cavity.learning.double_precision import in_double
 from cavity.models.deep.layer import LayerProcess
-from cavity.report.figures import Picture
+from cavity.report.sections import Picture
 from cavity.report.svg import picture
 
 if TYPE_CHECKING:

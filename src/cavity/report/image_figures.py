@@ -19,7 +19,7 @@ from cavity.learning.double_precision import in_double
 from cavity.models.base import AbstractModel
 from cavity.models.contributions import functions_of_parts
 from cavity.numerics.text import plural
-from cavity.report.figures import Picture
+from cavity.report.sections import Picture
 from cavity.report.svg import picture
 from cavity.tables.schema import Encoded
 from cavity.tables.table_model import TableModel

@@ -7,7 +7,8 @@ import numpy as np
 
 from cavity import plots
 from cavity.estimators.latent_map import Gaussians
-from cavity.report.figures import Picture, thinned
+from cavity.report.figures import thinned
+from cavity.report.sections import Picture
 from cavity.report.svg import picture
 
 if TYPE_CHECKING:
