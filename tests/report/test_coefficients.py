@@ -9,7 +9,7 @@ import pytest
 import cavity
 from cavity.estimators.base import to_numpy
 from cavity.report.coefficients import coefficient_section
-from cavity.report.sections import Paragraph, Table, figures, number
+from cavity.report.sections import Paragraph, Table, figure_names, number
 from cavity.tables.coefficients import model_coefficients
 from cavity.tables.schema import encode
 from tests.report.fitting import fitted_to
@@ -70,7 +70,7 @@ def test_the_largest_per_deviation_come_first(linear):
     chosen = {row[0] for row in listed.rows if row[-1] == "yes"}
     assert chosen == set(table["column"][table["selected"]])
     assert f"{len(chosen)} of 5 coefficients" in str(text.words)
-    assert figures([section]) == ["coefficients"]
+    assert figure_names([section]) == ["coefficients"]
 
 
 def test_a_table_without_targets_has_them_too(linear, written):  # noqa: F811

@@ -15,7 +15,7 @@ from cavity.report.sections import (
     Section,
     Table,
     counted,
-    figures,
+    figure_names,
     number,
     percent,
 )
@@ -47,7 +47,10 @@ def main(page):
 def test_sections_without_anything_to_say_are_left_out(page_of):
     page = page_of(sections=[None, Section("Two", [Paragraph("Here.")]), None])
     assert main(page).strip() == "<h2>Two</h2><p>Here.</p>"
-    assert figures([None, Section("Two", [PICTURE, Heading("More"), PICTURE])]) == ["fan", "fan"]
+    assert figure_names([None, Section("Two", [PICTURE, Heading("More"), PICTURE])]) == [
+        "fan",
+        "fan",
+    ]
 
 
 def test_the_head(page_of):

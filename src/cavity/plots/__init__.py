@@ -1,15 +1,13 @@
 """Pictures on matplotlib's axes, from plain arrays.
 
-Each function draws on the axes that it is given and returns nothing, in the caller's style:
-fonts, sizes and axes are those of matplotlib's settings, and what is drawn can be changed
-afterwards. `STYLE` holds the settings of reports, for `matplotlib.rc_context(STYLE)`.
+Each function draws on the axes that it is given and returns nothing:
 
     fig, ax = plt.subplots()
     cavity.plots.bands(ax, x, mean, quantiles)
     cavity.plots.data(ax, x_train, y_train)
 
-Values of n places or N rows are (n,) or (N,); predictive quantiles are (n, 4), at the
-probabilities `BANDS`.
+Fonts, sizes and axes are those of the caller's matplotlib settings, and what is drawn can be
+changed afterwards. `STYLE` holds the settings of reports, for `matplotlib.rc_context(STYLE)`.
 """
 
 from cavity.plots.classes import (

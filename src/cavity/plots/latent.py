@@ -33,14 +33,14 @@ def embedding(
             one colour.
         name: of what colours them.
     """
-    std = np.zeros_like(mean) if std is None else std
+    spread = np.zeros_like(mean) if std is None else std
     if mean.shape[1] == 1:
         rank = np.argsort(np.argsort(mean[:, 0])) + 1.0
         points = np.column_stack([mean[:, 0], rank])
-        bars = np.column_stack([std[:, 0], np.zeros(len(std))])
+        bars = np.column_stack([spread[:, 0], np.zeros(len(mean))])
         axes.set(xlabel="dimension 1", ylabel="rank")
     else:
-        points, bars = mean[:, :2], std[:, :2]
+        points, bars = mean[:, :2], spread[:, :2]
         axes.set(xlabel="dimension 1", ylabel="dimension 2")
     if np.any(bars) and len(points) <= MOST_DEVIATIONS:
         x, y = points.T

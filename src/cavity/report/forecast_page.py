@@ -12,7 +12,7 @@ from cavity.learning.double_precision import in_double
 from cavity.numerics.text import plural
 from cavity.plots import BANDS
 from cavity.report import forecast_figures
-from cavity.report.model_section import common_facts, converged
+from cavity.report.model_section import common_facts, converged, lead
 from cavity.report.rendering import check_page, write_page
 from cavity.report.scores import score_cells, score_head
 from cavity.report.sections import (
@@ -25,10 +25,10 @@ from cavity.report.sections import (
     Table,
     Words,
     counted,
+    figure_names,
     number,
     percent,
 )
-from cavity.report.sections import figures as figures_of
 from cavity.tables.forecasting import TableForecaster, columns_of
 from cavity.tables.known_rows import NONE, Known, known_rows, marks
 
@@ -53,7 +53,7 @@ class Written(NamedTuple):
     notes: list[str]
 
 
-class Part(NamedTuple):
+class Rows(NamedTuple):
     """The rows of one series in a table.
 
     Attributes:
@@ -128,21 +128,20 @@ def write_forecast(path: str | Path, fitted: TableForecaster, table: DataFrame) 
         _model(fitted),
     ]
     write_page(path, fitted.record, _head(fitted, steps, notes), sections)
-    return Written(figures_of(sections), notes)
+    return Written(figure_names(sections), notes)
 
 
 def _head(fitted: TableForecaster, steps: int, notes: list[str]) -> Head:
     """The top of the page."""
     record = fitted.record
-    named = (", model ", Code(record["model"])) if record["model"] else ()
-    lead = (f"State-space model with {counted(record['states'], 'hidden state')}", *named, ".")
+    model = f"State-space model with {counted(record['states'], 'hidden state')}"
     tiles = [
         ("steps ahead", number(steps)),
         ("rows of the fit", number(record["n_rows"])),
         ("log evidence of the fit", f"{number(record['log_evidence'], 6)} nats"),
     ]
     said = [Paragraph(f"{note}.", "small") for note in notes]
-    return Head(f"Forecast of {', '.join(record['targets'])}", lead, tiles, said)
+    return Head(f"Forecast of {', '.join(record['targets'])}", lead(model, record), tiles, said)
 
 
 def _went(fitted: TableForecaster, ahead: Told | None, steps: int) -> Section | None:
@@ -209,7 +208,7 @@ def _simulated(record: Mapping[str, Any]) -> list[tuple[str, Words]]:
     return [(f"last {told['rows']} rows, simulated from those before", text)]
 
 
-def _parts(fitted: TableForecaster, table: DataFrame) -> list[Part]:
+def _parts(fitted: TableForecaster, table: DataFrame) -> list[Rows]:
     """The rows of every series, and which of them the model was fitted to."""
     tables = [table] if fitted.series is None else fitted.series.parts(table)
     labels = ("",) if fitted.series is None else fitted.series.labels
@@ -225,11 +224,11 @@ def _parts(fitted: TableForecaster, table: DataFrame) -> list[Part]:
         known = NONE
         if came and len(fitted.marks):
             known = known_rows(marks(np.hstack([y, X])), fitted.marks[own])
-        parts.append(Part(label, y, X, known, int(own[0])))
+        parts.append(Rows(label, y, X, known, int(own[0])))
     return parts
 
 
-def _ahead(fitted: TableForecaster, parts: list[Part], steps: int) -> Told:
+def _ahead(fitted: TableForecaster, parts: list[Rows], steps: int) -> Told:
     """Forecasts of the rows after those of the fit."""
     maps = fitted.time_map
     y = np.full((len(parts), steps, len(fitted.targets)), np.nan)
@@ -241,7 +240,7 @@ def _ahead(fitted: TableForecaster, parts: list[Part], steps: int) -> Told:
     return _told(maps.forecast(steps, controls), y if maps.several else y[0])
 
 
-def _past(fitted: TableForecaster, parts: list[Part]) -> Told:
+def _past(fitted: TableForecaster, parts: list[Rows]) -> Told:
     """Smoothed outputs of the rows of the fit, with the outputs that the table has of them."""
     rows = fitted.record["n_rows"]
     y = np.full((rows, len(fitted.targets)), np.nan)
@@ -257,7 +256,7 @@ def _told(outlook: Outlook, y: np.ndarray) -> Told:
     return Told(y.reshape(-1, *y.shape[-2:]), mean, quantiles, density)
 
 
-def _notes(fitted: TableForecaster, parts: list[Part], steps: int) -> list[str]:
+def _notes(fitted: TableForecaster, parts: list[Rows], steps: int) -> list[str]:
     """Notes needed to read the page."""
     notes, known = [], sum(part.known.count for part in parts)
     if known:
@@ -278,7 +277,7 @@ def _notes(fitted: TableForecaster, parts: list[Part], steps: int) -> list[str]:
 
 
 def _pictures(
-    fitted: TableForecaster, parts: list[Part], ahead: Told | None, past: Told | None
+    fitted: TableForecaster, parts: list[Rows], ahead: Told | None, past: Told | None
 ) -> list[Picture]:
     """Fans of outputs, rows of the fit, states and how they move."""
     pictures = []

@@ -15,7 +15,7 @@ from cavity.likelihoods.support import Support
 from cavity.plots import BANDS
 from cavity.report import figures, latent_figures
 from cavity.report.figures import Outcome
-from cavity.report.model_section import common_facts, learning
+from cavity.report.model_section import common_facts, lead, learning
 from cavity.report.rendering import check_page, write_page
 from cavity.report.scores import rms, score_cells, score_head
 from cavity.report.sections import (
@@ -28,10 +28,10 @@ from cavity.report.sections import (
     Table,
     Words,
     counted,
+    figure_names,
     number,
     percent,
 )
-from cavity.report.sections import figures as figures_of
 from cavity.tables.embedding import TableEmbedding, outputs
 from cavity.tables.schema import need_column
 
@@ -91,14 +91,14 @@ def write_map(
         _model(fitted, Y),
     ]
     write_page(path, fitted.record, _head(fitted, Y, check), sections)
-    return figures_of(sections)
+    return figure_names(sections)
 
 
 def _head(fitted: TableEmbedding, Y: np.ndarray, check: HeldOut | None) -> Head:
     """The top of the page."""
     record, missing = fitted.record, int(np.isnan(Y).sum())
-    named = (", model ", Code(record["model"])) if record["model"] else ()
-    of = f"with {counted(record['components'], 'dimension')}"
+    model = "Gaussian process latent-variable model with "
+    model += counted(record["components"], "dimension")
     tiles = [
         ("rows of this table", number(len(Y))),
         ("missing cells", f"{missing:,} ({percent(missing / Y.size, 1)})"),
@@ -107,9 +107,8 @@ def _head(fitted: TableEmbedding, Y: np.ndarray, check: HeldOut | None) -> Head:
     if check is not None:
         tiles.append(("error of held-out entries, standardised", number(check.error, 3)))
         tiles.append(("error of the columns' means", number(check.plain, 3)))
-    units = ". Columns are in the units of the table."
-    lead = (f"Gaussian process latent-variable model {of}", *named, units)
-    return Head(f"Embedding of {counted(len(fitted.columns), 'column')}", lead, tiles, [])
+    about = lead(model, record, ". Columns are in the units of the table.")
+    return Head(f"Embedding of {counted(len(fitted.columns), 'column')}", about, tiles, [])
 
 
 def _checked(check: HeldOut | None) -> Section:

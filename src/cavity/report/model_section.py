@@ -1,9 +1,14 @@
 """Sections on a model of a table of rows: what it is, how it was learned, its parameters."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from cavity.report.layers import layer_summaries
+import jax.numpy as jnp
+
+from cavity.estimators.layers import layers_of
+from cavity.learning.double_precision import in_double
+from cavity.models.deep.posterior import DeepPosterior
+from cavity.models.deep.summary import summarise
 from cavity.report.parameters import class_of, parameter_rows
 from cavity.report.sections import (
     Code,
@@ -17,6 +22,9 @@ from cavity.report.sections import (
     number,
 )
 from cavity.report.subject import Subject
+
+# Rows of a table at which layers are looked at, at the most.
+MOST_ROWS = 1_000
 
 
 def model_section(subject: Subject) -> Section:
@@ -84,6 +92,12 @@ def learning(record: Mapping[str, Any], **more: str) -> list[tuple[str, Words]]:
     ]
 
 
+def lead(text: str, record: Mapping[str, Any], more: str = ".") -> Words:
+    """What a page is about, with the name of the model's file where it is known."""
+    named = (", model ", Code(record["model"])) if record["model"] else ()
+    return (text, *named, more)
+
+
 def converged(record: Mapping[str, Any]) -> tuple[str, Words]:
     """Whether a fit converged, as a fact."""
     return "converged", f"{'yes' if record['converged'] else 'no'}: {record['message']}"
@@ -119,12 +133,14 @@ def _sites(record: Mapping[str, Any]) -> str:
     )
 
 
+@in_double
 def _layers(subject: Subject) -> list[Part]:
     """The layers of a deep model; nothing of another."""
     record = subject.fitted.record
-    layers = layer_summaries(subject.fitted.posterior, subject.encoded.X)
-    if not layers:
+    posterior, X = subject.fitted.posterior, subject.encoded.X[:MOST_ROWS]
+    if not layers_of(posterior.model) or len(X) < 2:
         return []
+    layers = summarise(cast(DeepPosterior, posterior), jnp.asarray(X))
     noises = [
         "none" if layer["noise_variance"] is None else number(layer["noise_variance"])
         for layer in record["layers"]

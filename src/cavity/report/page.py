@@ -12,20 +12,18 @@ from cavity.report.coefficients import coefficient_section
 from cavity.report.columns import data_section
 from cavity.report.examination import examined
 from cavity.report.image_figures import image_pictures
-from cavity.report.model_section import model_section
+from cavity.report.model_section import lead, model_section
 from cavity.report.parameters import of_units, relevances
 from cavity.report.rendering import check_page, write_page
 from cavity.report.sections import (
-    Code,
     Head,
     Paragraph,
     Picture,
     Section,
-    Words,
+    figure_names,
     number,
     percent,
 )
-from cavity.report.sections import figures as figures_of
 from cavity.report.subject import Subject
 from cavity.report.targets import target_sections
 from cavity.tables.schema import Encoded
@@ -54,7 +52,7 @@ def write_report(path: str | Path, fitted: TableModel, encoded: Encoded) -> list
     inputs = _inputs(subject)
     about = [data_section(fitted, encoded), model_section(subject), coefficients, examination]
     write_page(path, fitted.record, _head(subject), [*about, *targets, inputs])
-    return figures_of([*targets, inputs, examination, coefficients])
+    return figure_names([*targets, inputs, examination, coefficients])
 
 
 def _head(subject: Subject) -> Head:
@@ -63,14 +61,9 @@ def _head(subject: Subject) -> Head:
     more = len(fitted.targets) - 4
     of = ", ".join(fitted.targets[:4]) + (f" and {more} more" if more > 0 else "")
     kind = "Linear" if "prior" in record else "Gaussian process"
-    named: tuple[str, ...] = (", model ", Code(record["model"])) if record["model"] else ()
-    lead: Words = (
-        f"{kind} {record['task']}",
-        *named,
-        ". Everything is in the units of the table.",
-    )
+    about = lead(f"{kind} {record['task']}", record, ". Everything is in the units of the table.")
     notes = [Paragraph(warning, "note") for warning in subject.encoded.warnings]
-    return Head(f"Report on {of}", lead, _tiles(subject), notes)
+    return Head(f"Report on {of}", about, _tiles(subject), notes)
 
 
 def _tiles(subject: Subject) -> list[tuple[str, str]]:

@@ -123,7 +123,7 @@ class Head(NamedTuple):
     notes: Sequence[Paragraph]
 
 
-def figures(sections: Iterable[Section | None]) -> list[str]:
+def figure_names(sections: Iterable[Section | None]) -> list[str]:
     """The names of the pictures of some sections."""
     parts = [part for section in sections if section for part in section.parts]
     return [part.name for part in parts if isinstance(part, Picture)]

@@ -2,20 +2,38 @@
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cavity.estimators.predictions import Predictions, binary_probabilities
 from cavity.learning.results.result import Inference
+from cavity.likelihoods.predictive.numerical import NumericalPredictive
 from cavity.plots import BANDS
 from cavity.report.class_figures import ClassOutcome
 from cavity.report.columns import row_dates
 from cavity.report.figures import Outcome, Shown
 from cavity.report.leave_one_out import SingleRows, quick_inference_on, single_rows
-from cavity.report.rough_predictions import RoughPredictions
 from cavity.tables.schema import Encoded
 from cavity.tables.table_model import TableModel
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RoughPredictions:
+    """Means and quantiles from tables, quick and exact enough to be drawn.
+
+    Attributes:
+        mean: means, (n, P).
+        tables: of each output.
+    """
+
+    mean: np.ndarray
+    tables: list[NumericalPredictive]
+
+    def quantiles(self, levels: Sequence[float] | np.ndarray) -> np.ndarray:
+        """Quantiles, (n, P, Q)."""
+        return np.stack([t.quantiles(np.asarray(levels)) for t in self.tables], axis=1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
