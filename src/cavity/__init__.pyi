@@ -5,6 +5,7 @@ from . import kernels as kernels
 from . import likelihoods as likelihoods
 from . import means as means
 from . import parameters as parameters
+from . import plots as plots
 from . import weights as weights
 from ._version import __version__ as __version__
 from .estimators.classifier import GPClassifier as GPClassifier
