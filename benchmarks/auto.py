@@ -175,7 +175,7 @@ def step_of(result: FitResult, parts: Split) -> dict[str, object]:
     X, y, X_test, y_test = parts
     model: Any = result.model
     rows = growth.sample(fits.fits(X, y, {"power": 0.5, "seed": 0}), growth.SAMPLE)
-    bracket = cavity.bracket(model, rows.X, rows.y)
+    bracket = cavity.diagnostics.bracket(model, rows.X, rows.y)
     noise = -0.5 * (np.log(2.0 * np.pi * np.var(rows.y)) + 1.0)
     predictive = result.posterior.predict(X_test)
     return {

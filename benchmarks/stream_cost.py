@@ -126,7 +126,7 @@ def memory(updates: int, rows: int, M: int) -> None:
 
     X, y = batch()
     kernel = cavity.kernels.RBF(1.0, np.ones(2))
-    points = cavity.inducing.Points(cavity.select_inducing(kernel, X, M))
+    points = cavity.inducing.Points(cavity.initialisation.select_inducing(kernel, X, M))
     result: Any = cavity.infer(cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), points), X, y)
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -140,8 +140,8 @@ def test_an_interrupt_keeps_the_best():
 
 
 def test_a_checkpoint_goes_on_to_the_same_end(fitted, tmp_path):
-    quietly(cavity.DeepGPRegressor(**SMALL), X, Y, checkpoint=cavity.Checkpoint(tmp_path))
-    again = cavity.Checkpoint(tmp_path, resume=True)
+    quietly(cavity.DeepGPRegressor(**SMALL), X, Y, checkpoint=cavity.fitting.Checkpoint(tmp_path))
+    again = cavity.fitting.Checkpoint(tmp_path, resume=True)
     deep = quietly(cavity.DeepGPRegressor(**SMALL), X, Y, checkpoint=again)
     np.testing.assert_array_equal(deep.predict(X), fitted.predict(X))
     with pytest.raises(ValueError, match="random_state=0"):

@@ -178,8 +178,8 @@ def test_an_interrupt_keeps_the_best():
 
 
 def test_a_checkpoint_goes_on_to_the_same_end(fitted, tmp_path):
-    quietly(cavity.GPEmbedding(**SMALL), Y, checkpoint=cavity.Checkpoint(tmp_path))
-    again = cavity.Checkpoint(tmp_path, resume=True)
+    quietly(cavity.GPEmbedding(**SMALL), Y, checkpoint=cavity.fitting.Checkpoint(tmp_path))
+    again = cavity.fitting.Checkpoint(tmp_path, resume=True)
     embedding = quietly(cavity.GPEmbedding(**SMALL), Y, checkpoint=again)
     np.testing.assert_array_equal(embedding.embedding_, fitted.embedding_)
     with pytest.raises(ValueError, match="random_state=0"):
@@ -192,7 +192,7 @@ OTHERS = {
     "minibatches": (lambda: FULL, {"encoder": True, "batch": 16}),
     "sites": (
         lambda: FULL,
-        {"method": cavity.TiedPowerEP(propagation=cavity.Moments(), input_sites=True)},
+        {"method": cavity.TiedPowerEP(propagation=cavity.fitting.Moments(), input_sites=True)},
     ),
 }
 

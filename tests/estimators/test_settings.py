@@ -82,7 +82,7 @@ def test_as_many_points_as_are_enough(monkeypatch):
     assert full.n_inducing_ is full.inducing_ is None
     assert full.verdict_ == "a full GP, which needs no inducing points"
     assert full.bracket_.upper == pytest.approx(full.log_evidence_, rel=1e-12)
-    batches = cavity.Batches([(X, y)])
+    batches = cavity.fitting.Batches([(X, y)])
     with pytest.raises(ValueError, match="judges points by rows in memory"):
         cavity.GPRegressor(n_inducing="enough").fit(X, y, batches=batches)
 
@@ -163,7 +163,7 @@ def test_a_power_chosen_by_densities_of_rows_that_were_left_out():
 
 def test_a_power_is_not_chosen_from_batches():
     X, y = problem()
-    batches = cavity.Batches([(X, y)])
+    batches = cavity.fitting.Batches([(X, y)])
     with pytest.raises(ValueError, match="compares fits to rows in memory"):
         cavity.GPRegressor(power="auto", n_inducing=5).fit(X, y, batches=batches)
 

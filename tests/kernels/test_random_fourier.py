@@ -192,7 +192,7 @@ def test_sums_have_features_where_all_terms_have_them():
 
 def test_a_bracket_of_waves_is_exact():
     model = cavity.GP(KERNEL, likelihoods.Gaussian(0.1))
-    found = cavity.bracket(model, X, Y)
+    found = cavity.diagnostics.bracket(model, X, Y)
     F = np.asarray(KERNEL.features(X))
     expected = dense.exact_log_evidence(F @ F.T, Y, 0.1)
     assert found.lower == pytest.approx(expected, rel=1e-9)

@@ -126,8 +126,8 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
                 the place of a learned one.
             exposure: exposure of each row, (N,), for likelihoods of counts.
             callback: called with a `Progress` after every iteration and step.
-            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
-                from what it did before; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
+                goes on from what it did before; `random_state` must be a number.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
@@ -208,8 +208,8 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
                 categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration and step.
-            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
-                from what it did before; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
+                goes on from what it did before; `random_state` must be a number.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.

@@ -133,8 +133,8 @@ class GPForecaster(BaseEstimator):
             X: controls of the same rows, (T, C) or (T,), or None.
             fh: horizons that `predict` uses where it is given none.
             callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
-                from what it did before; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
+                goes on from what it did before; `random_state` must be a number.
             series: labels of the series of every row, (T,), one series after another; None for
                 one series. With labels predictions have an axis of series in front, in the order
                 of `series_`, and so have the controls and outputs that methods take.

@@ -167,9 +167,10 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
             spike; None of others.
         intercept_: posterior mean of the function where all columns are zero.
         relevance_: sizes of the coefficients per deviation of their column.
-        coefficients_: the same as a `cavity.Coefficients`, of outputs divided by `output_scale_`.
+        coefficients_: the same as a `cavity.diagnostics.Coefficients`, of outputs divided by
+            `output_scale_`.
         integrated_parameters_: posteriors of the parameters that were integrated out, by name, of
-            outputs divided by `output_scale_`; see `cavity.integrated_parameters`.
+            outputs divided by `output_scale_`; see `cavity.diagnostics.integrated_parameters`.
         prior_: the fitted prior, at its most likely parameters.
         likelihood_: the fitted likelihood, at its most likely parameters.
         log_evidence_: approximate log marginal likelihood, nats, outputs in their own units;
@@ -202,7 +203,7 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
             noise_variance: known noise variance of each row, (N,), in squared units of y.
             exposure: exposure of each row, (N,), for likelihoods of counts.
             callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
 
         Returns:
             The estimator itself.
@@ -246,7 +247,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         inclusion_probability_: as of `LinearRegressor`.
         intercept_: posterior mean of the function where all columns are zero.
         relevance_: sizes of the coefficients per deviation of their column.
-        coefficients_: the same as a `cavity.Coefficients`.
+        coefficients_: the same as a `cavity.diagnostics.Coefficients`.
         integrated_parameters_: as of `LinearRegressor`.
         prior_: the fitted prior.
         likelihood_: the fitted likelihood.
@@ -274,7 +275,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
                 categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
 
         Returns:
             The estimator itself.

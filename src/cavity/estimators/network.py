@@ -106,7 +106,7 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
             noise_variance: known noise variance of each row, (N,), in squared units of y.
             exposure: exposure of each row, (N,), for likelihoods of counts.
             callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
 
         Returns:
             The estimator itself.
@@ -180,7 +180,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
                 categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: labels, (N,), of two classes.
             callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
 
         Returns:
             The estimator itself.

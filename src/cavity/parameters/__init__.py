@@ -46,6 +46,7 @@ __all__ = [
     "interval",
     "log_jacobian",
     "positive",
+    "priors",
     "real",
     "to_real",
     "units",
