@@ -19,6 +19,9 @@ from cavity.models.integrated_parameters import integrated_parameters
 from cavity.models.linear.coefficients import Coefficients, coefficients
 from cavity.numerics.callers import warn_caller
 
+# The probability in intervals of coefficients, where none is asked for.
+LEVEL = 0.9
+
 
 class HasCoefficients:
     """Fitted attributes of linear models, beside predictions.
@@ -51,11 +54,12 @@ class HasCoefficients:
         return found
 
     @in_double
-    def coefficient_table(self, fdr=0.1):
+    def coefficient_table(self, fdr=0.1, level=LEVEL):
         """Coefficients with the names of their columns, a row for each, for a data frame.
 
         Args:
             fdr: as in `select`.
+            level: the probability in the intervals from `lower` to `upper`.
 
         Returns:
             A dictionary, which `pandas.DataFrame` and `polars.DataFrame` take: `column`, of
@@ -67,18 +71,18 @@ class HasCoefficients:
             UserWarning: where the rows hardly tell which columns matter.
 
         Raises:
-            ValueError: for a share outside (0, 1).
+            ValueError: for a share or a level outside (0, 1).
         """
         asked: Any = self
+        found = self.coefficients_
+        found = found if level == LEVEL else coefficients(asked.posterior_, level)
         classes = getattr(self, "classes_", None)
-        count = self.coefficients_.mean.shape[-1]
+        count = found.mean.shape[-1]
         outputs = range(count) if classes is None else classes.tolist()
         names = getattr(self, "feature_names_in_", range(asked.n_features_in_))
         columns, kind = [str(name) for name in names], "output" if classes is None else "class"
         scale = asked.output_scale_
-        table = coefficient_table(
-            self.coefficients_, columns, scale, list(map(str, outputs)), fdr, kind
-        )
+        table = coefficient_table(found, columns, scale, list(map(str, outputs)), fdr, kind)
         self._say_where_little_is_told()
         return table
 
@@ -93,9 +97,8 @@ class HasCoefficients:
         asked: Any = self
         fitted: Any = model
         self.prior_, self.likelihood_ = fitted.prior, model.likelihood
-        level = float(asked.level)
-        self.coefficients_ = found = coefficients(asked.posterior_, level)
-        self.integrated_parameters_ = integrated_parameters(asked.posterior_, level)
+        self.coefficients_ = found = coefficients(asked.posterior_, LEVEL)
+        self.integrated_parameters_ = integrated_parameters(asked.posterior_, LEVEL)
         several = found.mean.ndim > 1
 
         def columns_last(x: np.ndarray) -> np.ndarray:
@@ -152,7 +155,6 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
             Of more than nine numbers, as many groups have, those with a value for each are
             learned under their priors, and only the others are averaged over.
         fit_intercept: whether there is an intercept.
-        level: the probability in `coef_interval_`.
         standardise: columns about their mean in units of their deviation, and starting values
             from the spread of the outputs; otherwise columns as they are and unit values.
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
@@ -162,7 +164,8 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
 
     Attributes:
         coef_: posterior means of the coefficients, (D,), or (P, D) of several outputs.
-        coef_interval_: central intervals, (D, 2) or (P, D, 2).
+        coef_interval_: central intervals of 90 %, (D, 2) or (P, D, 2); `coefficient_table` has
+            those of other probabilities.
         inclusion_probability_: probabilities of coefficients that are not zero, of a prior with a
             spike; None of others.
         intercept_: posterior mean of the function where all columns are zero.
@@ -234,7 +237,6 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         blocks: as in `LinearRegressor`.
         integrate: as in `LinearRegressor`.
         fit_intercept: whether there is an intercept.
-        level: the probability in `coef_interval_`.
         standardise: columns about their mean in units of their deviation.
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
         tolerance: learning ends when the objective falls by less than this many nats.
@@ -243,7 +245,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
         coef_: posterior means of the coefficients, (D,), or (C, D) of more than two classes.
-        coef_interval_: central intervals, (D, 2) or (C, D, 2).
+        coef_interval_: central intervals of 90 %, (D, 2) or (C, D, 2).
         inclusion_probability_: as of `LinearRegressor`.
         intercept_: posterior mean of the function where all columns are zero.
         relevance_: sizes of the coefficients per deviation of their column.
