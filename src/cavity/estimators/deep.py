@@ -16,7 +16,7 @@ from cavity.estimators.regression import AbstractRegressor
 from cavity.estimators.settings import build, build_likelihood
 from cavity.families.deep import DEEP
 from cavity.families.values import whole
-from cavity.inference.propagation import Nodes
+from cavity.inference.propagation import AbstractPropagation, Linearised, Moments, Nodes
 from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.deep import chosen_start
 from cavity.learning.methods.methods import TiedPowerEP
@@ -25,6 +25,7 @@ from cavity.numerics.text import plural
 
 # Functions of a hidden layer at the most, where "auto" chooses.
 MOST_WIDTH = 30
+BY_NAME = {"moments": Moments(), "linearised": Linearised()}
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -38,7 +39,7 @@ class AbstractDeepSettings:
     n_inducing: object = 100
     power: object = 0.5
     mean: object = "constant"
-    n_nodes: object = 2
+    propagation: object = 2
     steps: object = 2500
     batch: object = 500
     learning_rate: object = 0.02
@@ -77,7 +78,9 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
         power: in [0, 1]. 0 is the doubly stochastic variational bound.
         mean: prior mean of the layer that `kernel` is of: "constant", "zero", "linear", or a mean
             object.
-        n_nodes: points for the hidden values of a row in a step of learning.
+        propagation: how hidden values go through layers: by so many points for each row in a step
+            of learning, by "moments" or "linearised"; or an object, `cavity.fitting.Nodes`,
+            `Moments` or `Linearised`.
         steps: steps of Adam, after which L-BFGS-B goes on where all rows are few enough; 0 keeps
             the starting values.
         batch: rows of a minibatch, one for each step; None for all of them.
@@ -163,7 +166,7 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
         power: in [0, 1]. 0 is the doubly stochastic variational bound.
         mean: prior mean of the layer that `kernel` is of: "constant", "zero", "linear", or a mean
             object.
-        n_nodes: points for the hidden values of a row in a step of learning.
+        propagation: as in `DeepGPRegressor`.
         steps: steps of Adam, after which L-BFGS-B goes on where all rows are few enough; 0 keeps
             the starting values.
         batch: rows of a minibatch, one for each step; None for all of them.
@@ -234,6 +237,7 @@ def check_layers(settings: AbstractDeepSettings) -> None:
     """
     DEEP.check(settings)
     _widths(settings.width, cast(int, settings.n_layers), 1)
+    _propagation(settings.propagation)
     if isinstance(settings.power, str):
         raise ValueError(f"a deep GP takes a number in [0, 1] as power, given {settings.power!r}")
     if np.ndim(cast(ArrayLike, settings.power)):
@@ -258,12 +262,21 @@ def _widths(width: object, layers: int, columns: int) -> list[int]:
     return [whole("width", entry, 1, otherwise) for entry in width]
 
 
+def _propagation(asked: object) -> AbstractPropagation:
+    """The rule that was asked for by a number of points, a name or an object."""
+    if isinstance(asked, AbstractPropagation):
+        return asked
+    if isinstance(asked, str):
+        return BY_NAME[asked]
+    return Nodes(whole("propagation", asked, 1, "an object of cavity.fitting, a name or "))
+
+
 def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
     """The deep Gaussian process that was asked for, from a sparse one."""
     X, settings = problem.X, problem.settings
     steps = whole("steps", asked.steps, 0)
     method = TiedPowerEP(
-        propagation=Nodes(whole("n_nodes", asked.n_nodes, 1)),
+        propagation=_propagation(asked.propagation),
         batch=len(X) if asked.batch is None else whole("batch", asked.batch, 1),
         max_sweeps=max(steps, 1),
         # inference makes one step even where none are asked for
