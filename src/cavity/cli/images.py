@@ -7,6 +7,7 @@ from typing import Any
 from cavity.cli.rows import FitRows
 from cavity.cli.session import usage
 from cavity.estimators.images import ConvGPClassifier
+from cavity.families.images import patches_of
 
 
 class FitImages(FitRows[ConvGPClassifier]):
@@ -19,8 +20,8 @@ class FitImages(FitRows[ConvGPClassifier]):
         self._tables = dataclasses.replace(self.tables, schema=schema)
 
     def settings(self) -> dict[str, Any]:
-        """The shape of a patch, where all columns are pixels of the image."""
-        shape, (patch, plus) = self.asked["image_shape"], self.asked["kernel"]
+        """None that follow from the tables, where all columns are pixels of the image."""
+        shape = self.asked["image_shape"]
         pixels = len(self.tables.schema.features)
         if math.prod(shape) != pixels:
             raise usage(
@@ -28,11 +29,11 @@ class FitImages(FitRows[ConvGPClassifier]):
                 f"{_times(shape)} is {math.prod(shape)} pixels, and the table has {pixels} "
                 "columns of inputs: leave others out with --ignore",
             )
-        return {"patch_shape": patch, "plus": plus}
+        return {}
 
     def kernel_in_words(self, estimator: ConvGPClassifier) -> str:
         """The kernel of a fitted model of images."""
-        patch, _ = self.asked["kernel"]
+        patch, _ = patches_of(self.asked["kernel"])
         beside = f" + {estimator.plus_}" if estimator.plus_ else ""
         shape = _times(self.asked["image_shape"])
         return f"conv{_times(patch)} ({estimator.parts_}){beside} of images {shape}"
