@@ -27,3 +27,7 @@ __all__ = [
     "probability_zero",
     "tierney_kadane",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -36,3 +36,7 @@ __all__ = [
     "draw_inputs",
     "suggest_controls",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

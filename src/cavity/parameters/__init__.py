@@ -51,3 +51,7 @@ __all__ = [
     "to_real",
     "units",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
