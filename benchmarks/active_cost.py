@@ -41,7 +41,7 @@ def main() -> None:
         "probit": (cavity.likelihoods.Bernoulli(), (f + noise > 0.0).astype(float)),
     }
     with jax.enable_x64(True):
-        Z = cavity.select_inducing(kernel, X, INDUCING)
+        Z = cavity.initialisation.select_inducing(kernel, X, INDUCING)
         for name, (likelihood, y) in cases.items():
             model = cavity.GP(kernel, likelihood, cavity.inducing.Points(Z))
             result = cavity.infer(model, X, y)

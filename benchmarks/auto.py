@@ -28,6 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 import cavity
 from benchmarks.data import FOLDER, Split, uci
 from benchmarks.results import Table
+from cavity.initialisation import Inducing
 from cavity.learning.plans import growth, trials
 from cavity.learning.results.result import FitResult
 from cavity.learning.run import fits
@@ -119,10 +120,10 @@ def points(name: str, split: int, most: int = LARGE, limit: int = 10**6) -> None
         settings: dict[str, Any] = {"random_state": split}
         if asked == "large":
             full = len(parts[1]) <= 2 * LARGE
-            settings |= {"n_inducing": None if full else LARGE, "learn_inducing": False}
+            settings |= {"n_inducing": None if full else LARGE, "inducing": Inducing(learn=False)}
         else:
             settings |= {"n_inducing": "enough" if asked == "enough" else chosen or None}
-            settings |= {"max_inducing": most} if asked == "enough" else {}
+            settings |= {"inducing": Inducing(most=most)} if asked == "enough" else {}
         model = cavity.GPRegressor(**settings)
         row = key | judged(model, parts)
         if row["seconds"] < SHORT:  # short fits once more, with their programs compiled
@@ -159,9 +160,9 @@ def steps(name: str, split: int) -> None:
         mock.patch.object(growth, "at_points_of", side_effect=Grown),
         contextlib.suppress(Grown),
     ):
-        cavity.GPRegressor(n_inducing="enough", max_inducing=800, random_state=split).fit(
-            *parts[:2]
-        )
+        cavity.GPRegressor(
+            n_inducing="enough", inducing=Inducing(most=800), random_state=split
+        ).fit(*parts[:2])
     for row in rows:
         STEPS.add({"set": name, "split": split} | row)
 
@@ -175,7 +176,7 @@ def step_of(result: FitResult, parts: Split) -> dict[str, object]:
     X, y, X_test, y_test = parts
     model: Any = result.model
     rows = growth.sample(fits.fits(X, y, {"power": 0.5, "seed": 0}), growth.SAMPLE)
-    bracket = cavity.bracket(model, rows.X, rows.y)
+    bracket = cavity.diagnostics.bracket(model, rows.X, rows.y)
     noise = -0.5 * (np.log(2.0 * np.pi * np.var(rows.y)) + 1.0)
     predictive = result.posterior.predict(X_test)
     return {

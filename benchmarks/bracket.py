@@ -57,13 +57,13 @@ def by_bound() -> None:
     """kin40k with parameters that the bound of power 0 gives 3,000 rows and 200 points."""
     X, y = rows_of_kin40k(3000)
     start = kernels.RBF(1.0, np.full(X.shape[1], 2.0))
-    Z = cavity.select_inducing(start, X, 200)
+    Z = cavity.initialisation.select_inducing(start, X, 200)
     sparse = cavity.GP(start, likelihoods.Gaussian(0.1), inducing.Points(Z))
     model: Any = cavity.fit(sparse, X, y, power=0.0, max_iterations=60).model
     print(model.likelihood)
     exact = cavity.infer(cavity.GP(model.kernel, model.likelihood), X, y).log_evidence
     for points in (200, 500, 1000):
-        Z = cavity.select_inducing(model.kernel, X, points)
+        Z = cavity.initialisation.select_inducing(model.kernel, X, points)
         chosen = cavity.GP(model.kernel, model.likelihood, inducing.Points(Z))
         for level in ("products", "trace"):
             measure("kin40k by the bound", chosen, X, y, exact, level, power=0.0)
@@ -80,7 +80,7 @@ def kin40k(largest: int) -> None:
         if size <= 3000:
             exact = cavity.infer(full, X[:size], y[:size]).log_evidence
         for points in numbers:
-            Z = cavity.select_inducing(full.kernel, X[:size], points)
+            Z = cavity.initialisation.select_inducing(full.kernel, X[:size], points)
             model = cavity.GP(full.kernel, full.likelihood, inducing.Points(Z))
             for level in ("products", "trace"):
                 measure("kin40k", model, X[:size], y[:size], exact, level, power=0.0)
@@ -88,7 +88,7 @@ def kin40k(largest: int) -> None:
 
 def measure(
     case: str,
-    model: cavity.GP | cavity.FitResult,
+    model: cavity.GP | cavity.fitting.FitResult,
     X: np.ndarray,
     y: np.ndarray,
     exact: float,
@@ -96,11 +96,11 @@ def measure(
     **options: Any,
 ) -> None:
     """A row of the table: the bracket, with compilation left out of its time."""
-    cavity.bracket(model, X, y, level=level, **options)
+    cavity.diagnostics.bracket(model, X, y, level=level, **options)
     begun = time.perf_counter()
-    b = cavity.bracket(model, X, y, level=level, **options)
+    b = cavity.diagnostics.bracket(model, X, y, level=level, **options)
     seconds = time.perf_counter() - begun
-    gp: Any = model.model if isinstance(model, cavity.FitResult) else model
+    gp: Any = model.model if isinstance(model, cavity.fitting.FitResult) else model
     row = {
         "case": case,
         "rows": len(y),

@@ -37,7 +37,7 @@ SEEDS = range(5)
 def method_of(family: str) -> cavity.PowerEP | cavity.TiedPowerEP:
     """The method; what is explicit is the doubly stochastic bound."""
     if family not in OWN:
-        nodes = cavity.Nodes(32, kept=True)
+        nodes = cavity.fitting.Nodes(32, kept=True)
         return cavity.TiedPowerEP(propagation=nodes, hidden_sites=family == SITES)
     return cavity.PowerEP(hidden=family)
 

@@ -40,7 +40,7 @@ def sparse_start(H: np.ndarray, M: int, seed: int) -> cavity.GP:
 
 def fitted(
     X: np.ndarray, y: np.ndarray, M: int, power: float, width: int, seed: int
-) -> cavity.FitResult:
+) -> cavity.fitting.FitResult:
     """A deep model of one hidden layer, or for width 0 the sparse GP on all rows."""
     if width == 0:
         return cavity.fit(sparse_start(X, M, seed), X, y, power=power)

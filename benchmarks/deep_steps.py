@@ -57,7 +57,7 @@ def step(nodes: int, power: float) -> Callable[[], object]:
     ]
     model = cavity.DeepGP(layers, cavity.likelihoods.Gaussian(0.1))
     data = prepare(X, y, power=power)
-    method = cavity.TiedPowerEP(propagation=cavity.Nodes(nodes), batch=BATCH)
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(nodes), batch=BATCH)
     objective = Objective(as_dtype(model, data), data, method=method)
     batch = Minibatch(BATCH, np.arange(BATCH))
     return lambda: objective.on_rows(objective.first, batch, ROWS / BATCH)

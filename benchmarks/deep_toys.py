@@ -55,7 +55,7 @@ def fitted(kind: str, X: np.ndarray, y: np.ndarray, power: float, seed: int) -> 
         cavity.Layer(kernels.RBF(0.3 * X.var(), 0.3), points, mean=cavity.means.Identity()),
         cavity.Layer(kernels.RBF(0.5, 0.1), points),
     ]
-    method = cavity.TiedPowerEP(propagation=cavity.Nodes(20))
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(20))
     starts = ((model, sites), (cavity.DeepGP(layers, noise), None))
     ends = [
         cavity.fit(

@@ -77,7 +77,7 @@ def examined(result: Any, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
         "exact": exact,
         "lower": found.bracket.lower,
         "upper": found.bracket.upper,
-        "trace_upper": cavity.bracket(result, level="trace").upper,
+        "trace_upper": cavity.diagnostics.bracket(result, level="trace").upper,
         "overestimate": found.bracket.overestimate,
         "noise": np.sqrt(found.noise.variance),
         "residual_share": found.noise.share,
@@ -101,7 +101,7 @@ def restarts() -> None:
             result = fitted(sparse(X, Z), X, y, 1.0)
             try:
                 numbers = examined(result, X, y)
-            except cavity.NumericalError as error:
+            except cavity.fitting.NumericalError as error:
                 print(points, start, error)
                 numbers = {"log_evidence": result.log_evidence}
             add("restarts", len(y), points, 1.0, start, **numbers)
@@ -179,7 +179,7 @@ def sizes() -> None:
         for power in (0.0, 1.0):
             if TABLE.has(case="sizes", rows=1024, points=points, power=power, start=0):
                 continue
-            Z = cavity.select_inducing(kernels.RBF(1.0, 1.5), train[0], points)
+            Z = cavity.initialisation.select_inducing(kernels.RBF(1.0, 1.5), train[0], points)
             result = fitted(sparse(train[0], Z, kernels.RBF(1.0, 1.0)), *train, power)
             out = result.posterior.predict(test[0])
             errors = {
@@ -205,7 +205,7 @@ def random_fits(count: int = 30) -> None:
         model = sparse(X, Z, family(1.0, np.ones(columns)))
         try:
             numbers = examined(fitted(model, X, y, power), X, y)
-        except cavity.NumericalError as error:
+        except cavity.fitting.NumericalError as error:
             print(start, error)
             continue
         add("random", rows, points, power, start, **numbers)

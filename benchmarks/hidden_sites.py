@@ -17,7 +17,7 @@ import numpy as np
 import cavity
 from benchmarks.data import uci
 from benchmarks.results import Table
-from cavity import inducing, kernels, likelihoods
+from cavity import fitting, inducing, kernels, likelihoods
 from cavity.inference.variables.hidden_values import HiddenSites
 from cavity.learning.initialisation.deep import hidden_start
 from cavity.learning.initialisation.inducing_points import select_inducing
@@ -59,7 +59,7 @@ def deep_model(X: np.ndarray) -> cavity.DeepGP:
 
 def method(points: int, *, sites: bool) -> cavity.TiedPowerEP:
     """Tied Power EP with points that every row keeps."""
-    return cavity.TiedPowerEP(propagation=cavity.Nodes(points, kept=True), hidden_sites=sites)
+    return cavity.TiedPowerEP(propagation=fitting.Nodes(points, kept=True), hidden_sites=sites)
 
 
 def record(key: dict[str, Any], result: Any, model: cavity.DeepGP, data: tuple) -> None:

@@ -144,7 +144,7 @@ def model_of(name: str, X: np.ndarray, points: int) -> cavity.GP:
     plain = kernels.Patches(SHAPE, (3, 3))
     patches = kernels.distinct_parts(plain, X)
     base = kernels.RBF(1.0 / plain.size, 1.0)
-    Z = np.asarray(cavity.select_inducing(base, patches, points))
+    Z = np.asarray(cavity.initialisation.select_inducing(base, patches, points))
     if name == "position":
         base = kernels.RBF(1.0 / plain.size, 1.0).on(*range(9))
         base = base * kernels.Matern32(1.0, 10.0).on(9, 10)

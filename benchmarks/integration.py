@@ -36,7 +36,7 @@ def standardised(split: int) -> tuple[np.ndarray, ...]:
     )
 
 
-def posterior(way: str, result: cavity.FitResult, X: np.ndarray, y: np.ndarray) -> Any:
+def posterior(way: str, result: cavity.fitting.FitResult, X: np.ndarray, y: np.ndarray) -> Any:
     """The posterior of one way, and what it says of itself."""
     if way == "fit":
         return result.posterior, result.message

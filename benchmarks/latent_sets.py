@@ -22,12 +22,13 @@ import numpy as np
 import cavity
 from benchmarks.data import FOLDER
 from benchmarks.results import Table
+from cavity import fitting
 from cavity.learning.plans.latent import fit_latent
 from cavity.learning.results.result import FitResult
 
 TABLE = Table("latent_sets.csv", ("task", "model", "power"))
 MINIBATCHES = cavity.TiedPowerEP(
-    propagation=cavity.Moments(), batch=200, max_sweeps=500, learning_rate=0.005
+    propagation=fitting.Moments(), batch=200, max_sweeps=500, learning_rate=0.005
 )
 
 

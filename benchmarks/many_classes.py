@@ -27,6 +27,7 @@ from sklearn.cluster import KMeans
 import cavity
 from benchmarks.data import FOLDER, Split
 from benchmarks.results import Table
+from cavity.initialisation import Inducing
 from cavity.parameters import FIXED, bijections
 
 TABLE = Table("many_classes.csv", ("set", "split", "method", "inducing"))
@@ -50,19 +51,19 @@ METHODS: dict[str, dict[str, Any]] = {
     "softmax, variational": {"likelihood": "softmax", "method": "tied", "power": 0.0},
 }
 # Of usps only.
+SOFTMAX_LEARNED = "softmax, minibatches"
 POINTS_LEARNED = "class-factorised EP, points learned"
 KERNEL_HELD = "softmax, minibatches, kernel held"
 COUPLED_HELD = {f"{power}, kernel held": power for power in ("power 1", "power 0.5", "power 0")}
 # Asked for by name: of large sets, with inducing points learned from minibatches.
 MINIBATCHES = cavity.TiedPowerEP(batch=256, max_sweeps=3000)
 BY_NAME: dict[str, dict[str, Any]] = {
-    "softmax, minibatches": {
+    SOFTMAX_LEARNED: {
         "likelihood": "softmax",
         "method": MINIBATCHES,
         "power": 0.0,
-        "learn_inducing": True,
     },
-    POINTS_LEARNED: {"power": 1.0, "learn_inducing": True},
+    POINTS_LEARNED: {"power": 1.0},
     KERNEL_HELD: {},
 } | {name: METHODS[power] for name, power in COUPLED_HELD.items()}
 # Of digits with points that are learned: steps of Adam, and the variance and lengthscale to start
@@ -106,8 +107,8 @@ def setting(name: str, rows: int, sizes: list[int] | None) -> list[dict[str, Any
     """The models of a set: full, or with numbers of inducing points."""
     if name == "usps":
         kernel = cavity.kernels.RBF(10.0, 8.0)
-        chosen: dict[str, Any] = {"kernel": kernel, "learn_inducing": False, "mean": "zero"}
-        more = {"max_iterations": 15, "inducing": "kmeans"}
+        chosen: dict[str, Any] = {"kernel": kernel, "mean": "zero"}
+        more = {"max_iterations": 15, "inducing": Inducing("kmeans", learn=False)}
         return [chosen | more | {"n_inducing": m} for m in sizes or [200]]
     if rows <= FULL_ROWS:
         return [{"n_inducing": None}]
@@ -117,6 +118,8 @@ def setting(name: str, rows: int, sizes: list[int] | None) -> list[dict[str, Any
 def options_of(method: str, model: dict[str, Any], rows: int) -> dict[str, Any]:
     """The settings of a method on a model."""
     found = model | (METHODS | BY_NAME)[method]
+    if method in (SOFTMAX_LEARNED, POINTS_LEARNED) and "inducing" in found:
+        found["inducing"] = found["inducing"].start  # which moves
     if method == POINTS_LEARNED:
         steps, variance, lengthscale = DIGITS[found["n_inducing"]]
         found["method"] = cavity.PowerEP(coupled=False, interleaved=steps)

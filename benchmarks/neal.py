@@ -104,7 +104,7 @@ def main() -> None:
         show(name, found.log_evidence, 0.0, mean, np.sqrt(var), truth)
 
 
-def _seen(found: cavity.Inference, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _seen(found: cavity.fitting.Inference, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Moments of f at the data, white noise of the prior included."""
     mean, var = found.posterior.marginals(x[:, None])
     return np.asarray(mean), np.asarray(var)

@@ -75,7 +75,7 @@ def layers(seeds: int) -> None:
             key = {"hidden": " ".join(map(str, np.ravel(hidden))), "seed": seed}
             if LAYERS.has(**key):
                 continue
-            settings = {"power": 0.5, "n_starts": 1, "max_iterations": 30}
+            settings = {"power": 0.5, "n_restarts": 0, "max_iterations": 30}
             start = time.process_time()
             model = cavity.NetworkRegressor(hidden, **settings, random_state=seed).fit(X, y)
             found = {
@@ -97,7 +97,7 @@ def smoke(seeds: int) -> None:
             key = {"power": power, "linear": linear, "seed": seed}
             if SMOKE.has(**key):
                 continue
-            settings = {"hidden": 4, "power": power, "linear": linear, "n_starts": 1}
+            settings = {"hidden": 4, "power": power, "linear": linear, "n_restarts": 0}
             start = time.process_time()
             model = cavity.NetworkRegressor(**settings, random_state=seed).fit(X, y)
             found = {
@@ -158,7 +158,7 @@ def tables(names: list[str], splits: int) -> None:
                 continue
             X, y, X_test, y_test = uci(name, split)
             start = time.process_time()
-            settings = {"hidden": 10, "linear": True, "power": 0.5, "n_starts": 1}
+            settings = {"hidden": 10, "linear": True, "power": 0.5, "n_restarts": 0}
             model = cavity.NetworkRegressor(**settings, random_state=0, max_iterations=30)
             model.fit(X, y)
             found = {

@@ -87,7 +87,7 @@ def run(choice: str, seed: int) -> None:
         candidates, best = torques(CANDIDATES, STEPS, random), 0
         if choice == "information":
             scaled = candidates / LARGEST
-            best = cavity.suggest_controls(result, np.zeros(2), scaled, seed=number).best
+            best = cavity.fitting.suggest_controls(result, np.zeros(2), scaled, seed=number).best
         more = applied(candidates[best], noise)
         X, y = np.concatenate([X, more[0]]), np.concatenate([y, more[1]])
 

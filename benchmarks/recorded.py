@@ -66,7 +66,7 @@ class OfDf(Normal):
         return jnp.log(jnp.log(value))
 
 
-def learned(name: str) -> cavity.FitResult:
+def learned(name: str) -> cavity.fitting.FitResult:
     """The fit of one row."""
     x, y = data()
     method_name = name.split(",", maxsplit=1)[0]
@@ -75,7 +75,7 @@ def learned(name: str) -> cavity.FitResult:
     gaussian = name.startswith("Gaussian")
     noise = cavity.likelihoods.Gaussian(0.1) if gaussian else cavity.likelihoods.StudentT(0.3, 4.0)
     model = cavity.GP(kernel, noise)
-    maps, priors = cavity.parameters.bijections(model), cavity.priors.flat(model)
+    maps, priors = cavity.parameters.bijections(model), cavity.parameters.priors.flat(model)
     maps = eqx.tree_at(lambda m: m.kernel.second.variance, maps, FIXED)
     kernel_of = lambda m: (m.kernel.first.lengthscale, m.kernel.first.variance)  # noqa: E731
     priors = eqx.tree_at(kernel_of, priors, (OfLengthscale(), OfVariance()))

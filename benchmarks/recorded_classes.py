@@ -52,12 +52,12 @@ class OfVariance(Normal):
         return student_t(jnp.sqrt(value)) + 0.5 * jnp.log(value) - math.log(2.0)
 
 
-def learned(start: str) -> cavity.FitResult:
+def learned(start: str) -> cavity.fitting.FitResult:
     """The fit from one start."""
     X, y, _, _ = data()
     kernel = cavity.kernels.RBF(*STARTS[start]) + cavity.kernels.White(JITTER)
     model = cavity.GP(kernel, cavity.likelihoods.MultinomialProbit(CLASSES))
-    maps, priors = cavity.parameters.bijections(model), cavity.priors.flat(model)
+    maps, priors = cavity.parameters.bijections(model), cavity.parameters.priors.flat(model)
     maps = eqx.tree_at(lambda m: m.kernel.second.variance, maps, FIXED)
     kernel_of = lambda m: (m.kernel.first.lengthscale, m.kernel.first.variance)  # noqa: E731
     priors = eqx.tree_at(kernel_of, priors, (OfLengthscale(), OfVariance()))

@@ -22,7 +22,7 @@ import cavity
 from benchmarks.bracket import snelson
 from benchmarks.diagnosis import all_of_snelson, fitted, sparse
 from benchmarks.results import Table
-from cavity import inducing, kernels, likelihoods
+from cavity import diagnostics, fitting, inducing, initialisation, kernels, likelihoods
 
 FEW = Table("snelson_few.csv", ("power",))
 PROOFS = Table("snelson_proofs.csv", ("M",))
@@ -75,7 +75,7 @@ def at(model: Any, Z: np.ndarray, power: float) -> float:
     """The log evidence of a model with other points, minus infinity where there is none."""
     try:
         return float(cavity.infer(at_points(model, Z), *rows(), power=power).log_evidence)
-    except cavity.NumericalError:
+    except fitting.NumericalError:
         return -np.inf
 
 
@@ -160,7 +160,7 @@ def uppers(model: Any, Z: np.ndarray) -> tuple[float, float]:
     """Upper bounds at some points: by products, and by the trace."""
     case = at_points(model, Z)
     levels = ("products", "trace")
-    found = [cavity.bracket(case, *rows(), power=0.0, level=level).upper for level in levels]
+    found = [diagnostics.bracket(case, *rows(), power=0.0, level=level).upper for level in levels]
     return found[0], found[1]
 
 
@@ -198,12 +198,12 @@ def larger() -> None:
             if LARGER.has(M=M, points=points):
                 continue
             model = best_fitc(M)[0].model
-            Z = cavity.select_inducing(model.kernel, X, points)
+            Z = initialisation.select_inducing(model.kernel, X, points)
             row = {"M": M, "points": points, "fitc": float(best_fitc(M)[0].log_evidence)}
             row |= {"exact": exact(model)}
             try:
                 row |= dict(zip(("products", "trace"), uppers(model, Z), strict=True))
-            except cavity.NumericalError as error:
+            except fitting.NumericalError as error:
                 print(M, points, error)
                 row |= {"products": float("nan"), "trace": float("nan")}
             LARGER.add(row)

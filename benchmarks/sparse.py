@@ -92,7 +92,7 @@ def coverage(seeds: int) -> None:
             with jax.enable_x64(True):
                 model = cavity.LinearModel(prior, noise, intercept=False)
                 result = cavity.infer(model, X, y, power=1.0)
-                found = cavity.coefficients(result.posterior, level=0.9)
+                found = cavity.diagnostics.coefficients(result.posterior, level=0.9)
             # a coefficient of zero is within an interval that ends in the spike
             inside = (found.lower - SPIKE <= w) & (w <= found.upper + SPIKE)
             chosen = found.select(0.1)
@@ -113,7 +113,7 @@ def coverage(seeds: int) -> None:
             )
 
 
-def _outside(found: cavity.Coefficients) -> np.ndarray:
+def _outside(found: cavity.diagnostics.Coefficients) -> np.ndarray:
     """The posterior probability outside of each interval of 90 %."""
     below = np.where(np.abs(found.lower) < SPIKE, found.negative, 0.05)
     return below + np.where(np.abs(found.upper) < SPIKE, found.positive, 0.05)

@@ -55,7 +55,7 @@ FALSE = 1e-3
 STUCK = 10.0
 
 
-def inferred(prior: str, X: np.ndarray, y: np.ndarray) -> cavity.Inference:
+def inferred(prior: str, X: np.ndarray, y: np.ndarray) -> cavity.fitting.Inference:
     model = cavity.LinearModel(PRIORS[prior][0], likelihoods.Gaussian(NOISE), intercept=False)
     return cavity.infer(model, X, y, power=1.0)
 
@@ -121,7 +121,7 @@ def beside_draws(seed: int, correlation: float, prior: str) -> dict[str, Any]:
     """Predictions, means and inclusion probabilities beside those of two chains."""
     X, y, X_test, y_test, _ = problem(seed, correlation)
     result = inferred(prior, X, y)
-    found = cavity.coefficients(result.posterior)
+    found = cavity.diagnostics.coefficients(result.posterior)
     start = time.process_time()
     chains = [
         drawn(prior, X, y, gibbs.Chain(seed=2 * seed + wide, wide=bool(wide))) for wide in (0, 1)

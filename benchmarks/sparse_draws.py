@@ -31,12 +31,12 @@ def beside_draws(columns: int, prior: str, draws: int) -> dict[str, Any]:
     model = fitted.posterior_.model
     start = time.perf_counter()
     inferred = cavity.infer(model, X, y, power=1.0)
-    ours = cavity.coefficients(inferred.posterior)
+    ours = cavity.diagnostics.coefficients(inferred.posterior)
     by_ep = time.perf_counter() - start
     method = cavity.MCMC(draws=draws, warmup=draws, chains=2, keep=2 * draws, acceptance=0.95)
     start = time.perf_counter()
     drawn = cavity.infer(model, X, y, method=method)
-    theirs = cavity.coefficients(drawn.posterior)
+    theirs = cavity.diagnostics.coefficients(drawn.posterior)
     by_nuts = time.perf_counter() - start
     ess: Any = drawn.chains
     ess = np.min(np.asarray(ess.ess["weights"]))

@@ -126,7 +126,7 @@ def memory(updates: int, rows: int, M: int) -> None:
 
     X, y = batch()
     kernel = cavity.kernels.RBF(1.0, np.ones(2))
-    points = cavity.inducing.Points(cavity.select_inducing(kernel, X, M))
+    points = cavity.inducing.Points(cavity.initialisation.select_inducing(kernel, X, M))
     result: Any = cavity.infer(cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), points), X, y)
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -134,7 +134,7 @@ def memory(updates: int, rows: int, M: int) -> None:
         for place in range(1, updates + 1):
             result = cavity.update(result, *batch(), memory=20, max_iterations=2)
             if place in (10, updates):
-                cavity.save_module(path, result.posterior, {})
+                cavity.fitting.save_module(path, result.posterior, {})
                 figures |= {f"resident_{place}": resident()}
                 figures |= {f"bytes_{place}": path.stat().st_size}
             if place % 50 == 0:

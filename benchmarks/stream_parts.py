@@ -33,7 +33,7 @@ import numpy as np
 import cavity
 from benchmarks.results import Table
 from benchmarks.streaming import kin40k
-from cavity import parameters
+from cavity import initialisation, parameters
 
 TABLE = Table("streaming_parts.csv", ("held", "batches", "M"))
 Where = Callable[[Any], Any]
@@ -112,12 +112,12 @@ def main() -> None:
     streams = Streams((X, y, *tests), options.batches, M)
     head = X[streams.parts[0]]
     kernel = cavity.kernels.RBF(1.0, np.full(X.shape[1], 2.0))
-    chosen = cavity.inducing.Points(cavity.select_inducing(kernel, X, M))
+    chosen = cavity.inducing.Points(initialisation.select_inducing(kernel, X, M))
     start = cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), chosen)
     whole: Any = cavity.fit(start, X, y, power=0.5, max_iterations=300)
 
     def points_among(rows: np.ndarray) -> cavity.GP:
-        return at_points(whole.model, cavity.select_inducing(whole.model.kernel, rows, M))
+        return at_points(whole.model, initialisation.select_inducing(whole.model.kernel, rows, M))
 
     if not TABLE.has(held="batch", **streams.key):
         streams.report("batch", whole, time.perf_counter(), 0.0)
@@ -133,14 +133,14 @@ def main() -> None:
     rough = eqx.tree_at(lambda m: m.kernel, whole.model, kernel)
     streams.run("points and noise", rough, 200, POINTS + VARIANCE, inducing="keep")
     streams.run("parameters; points learned", points_among(head), 200, KERNEL + VARIANCE)
-    begun = at_points(start, cavity.select_inducing(kernel, head, M))
+    begun = at_points(start, initialisation.select_inducing(kernel, head, M))
     streams.run("none", begun, 200)
     streams.run("none, with memory", begun, 200, memory=2000)
     streams.run("none, points of the first fit", begun, 200, inducing="keep")
     streams.run("none, new rows at power 1", begun, 200, power=1.0)
     for opening in (1, 4, 8):
         rows = X[np.concatenate(streams.parts[:opening])]
-        opened = at_points(start, cavity.select_inducing(kernel, rows, M))
+        opened = at_points(start, initialisation.select_inducing(kernel, rows, M))
         streams.run(f"all, after {opening}", opened, 200, opening=opening, **HELD)
 
 

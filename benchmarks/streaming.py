@@ -116,7 +116,7 @@ def on_banana(seeds: int) -> None:
 
     def model(rows: np.ndarray) -> cavity.GP:
         kernel = cavity.kernels.RBF(1.0, np.ones(2))
-        Z = cavity.select_inducing(kernel, rows, 30)
+        Z = cavity.initialisation.select_inducing(kernel, rows, 30)
         return cavity.GP(kernel, cavity.likelihoods.Bernoulli(), cavity.inducing.Points(Z))
 
     for order, (power, past) in itertools.product(("random", "sorted"), POWERS[:3]):
@@ -143,7 +143,7 @@ def on_kin40k() -> None:
 
     def model(rows: np.ndarray) -> cavity.GP:
         kernel = cavity.kernels.RBF(1.0, np.full(rows.shape[1], 2.0))
-        Z = cavity.select_inducing(kernel, rows, 200)
+        Z = cavity.initialisation.select_inducing(kernel, rows, 200)
         return cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), cavity.inducing.Points(Z))
 
     for power in (0.0, 0.5):
@@ -161,7 +161,7 @@ def on_elevators() -> None:
 
     def model(rows: np.ndarray) -> cavity.GP:
         kernel = cavity.kernels.Matern52(1.0, np.full(X.shape[1], 4.0))
-        Z = cavity.select_inducing(kernel, rows, 100)
+        Z = cavity.initialisation.select_inducing(kernel, rows, 100)
         return cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), cavity.inducing.Points(Z))
 
     split = X[train], y[train], X[test], y[test]
@@ -183,7 +183,7 @@ def on_co2(batches: int = 40, M: int = 50) -> None:
     kernels = cavity.kernels
     season = kernels.Periodic(1.0, 1.0, 1.0) * kernels.RBF(1.0, 30.0)
     kernel = kernels.RBF(30.0, 30.0) + season + kernels.Matern32(0.1, 1.0)
-    points = cavity.inducing.Points(cavity.select_inducing(kernel, X[parts[0]], M))
+    points = cavity.inducing.Points(cavity.initialisation.select_inducing(kernel, X[parts[0]], M))
     start = cavity.GP(kernel, cavity.likelihoods.Gaussian(0.05), points)
     stream: Any = cavity.fit(start, X[parts[0]], y[parts[0]], max_iterations=100)
     again: Any = stream
@@ -195,7 +195,7 @@ def on_co2(batches: int = 40, M: int = 50) -> None:
         stream = cavity.update(stream, X[part], y[part], power=0.5)
         took[0] += time.perf_counter() - began
         began = time.perf_counter()
-        points = cavity.select_inducing(again.model.kernel, X[rows], M)
+        points = cavity.initialisation.select_inducing(again.model.kernel, X[rows], M)
         model = eqx.tree_at(lambda m: m.inducing, again.model, cavity.inducing.Points(points))
         again = cavity.fit(model, X[rows], y[rows], max_iterations=100)
         took[1] += time.perf_counter() - began
@@ -225,7 +225,7 @@ def at(Z: np.ndarray) -> cavity.GP:
 
 def on_powers(seeds: int) -> None:
     def model(rows: np.ndarray) -> cavity.GP:
-        return at(cavity.select_inducing(cavity.kernels.RBF(1.0, 0.5), rows, 14))
+        return at(cavity.initialisation.select_inducing(cavity.kernels.RBF(1.0, 0.5), rows, 14))
 
     for seed in range(seeds):
         split = curve(seed)

@@ -227,7 +227,7 @@ def corrected(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, Any]:
     kernel = cavity.kernels.RBF(VARIANCE, LENGTHSCALES) + cavity.kernels.White(JITTER)
     model = cavity.GP(kernel, cavity.likelihoods.Softmax(CLASSES))
     start = time.perf_counter()
-    chances = np.exp(cavity.tierney_kadane(model, X, y, new))
+    chances = np.exp(cavity.diagnostics.tierney_kadane(model, X, y, new))
     return result | {"chances": chances, "seconds": time.perf_counter() - start}
 
 

@@ -36,7 +36,7 @@ TEST = 3000
 
 def start_model(X: np.ndarray, points: int) -> cavity.GP:
     kernel = kernels.RBF(1.0, np.full(X.shape[1], 2.0))
-    Z = cavity.select_inducing(kernel, X, points)
+    Z = cavity.initialisation.select_inducing(kernel, X, points)
     return cavity.GP(kernel, likelihoods.Gaussian(0.1), inducing.Points(Z))
 
 

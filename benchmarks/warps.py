@@ -53,7 +53,7 @@ def inside(count: int, X: np.ndarray, points: int) -> Any:
     """So many inducing images, of the base kernel where there are warps; None for a full model."""
     if not points:
         return None
-    chosen = cavity.select_inducing(kernels.RBF(), X, points, choice="kmeans")
+    chosen = cavity.initialisation.select_inducing(kernels.RBF(), X, points, choice="kmeans")
     Z = inducing.Points(np.asarray(chosen))
     return inducing.InBase(Z) if count else Z
 

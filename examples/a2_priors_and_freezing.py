@@ -5,7 +5,8 @@ import jax
 import numpy as np
 
 import cavity
-from cavity import inducing, kernels, likelihoods, parameters, priors
+from cavity import inducing, kernels, likelihoods, parameters
+from cavity.parameters import priors
 
 rng = np.random.default_rng(1)
 X = rng.uniform(-3, 3, (120, 1))

@@ -22,9 +22,9 @@ def start_inducing(
 ) -> inducing.AbstractInducing:
     """M variables of a kind; sums have C members of each of M clusters, with equal weights."""
     if kind != "sums":
-        return cavity.initial_inducing(kernel, X, M, kind=kind, seed=seed)
+        return cavity.initialisation.initial_inducing(kernel, X, M, kind=kind, seed=seed)
     random = np.random.default_rng(seed)
-    centres = cavity.select_inducing(kernel, X, M, choice="kmeans", seed=seed)
+    centres = cavity.initialisation.select_inducing(kernel, X, M, choice="kmeans", seed=seed)
     distance = np.sum(X**2, axis=1)[:, None] - 2.0 * X @ centres.T + np.sum(centres**2, axis=1)
     nearest = np.argmin(distance, axis=1)
     members = []

@@ -45,7 +45,7 @@ def measure(kind: str, width: float, frequency: float, u: Any) -> None:
     """One row of the table."""
     model = cavity.GP(kernels.RBF(1.0, [1.0]), likelihoods.Gaussian(0.1), u)
     result = cavity.infer(model, np.full((1, 1), 100.0), np.zeros(1), power=0.0, jitter=1e-12)
-    g = np.asarray(cavity.function_parts(result.posterior, AXIS).prior_var)
+    g = np.asarray(cavity.diagnostics.function_parts(result.posterior, AXIS).prior_var)
     row = {
         "kind": kind,
         "width": width,

@@ -34,7 +34,7 @@ def best_of_three(X: np.ndarray, y: np.ndarray) -> Any:
         start = cavity.GP(kernels.RBF(1.0, [1.0]), likelihoods.Gaussian(0.1), windows)
         try:
             result: Any = cavity.fit(start, X, y, power=0.0, jitter=JITTERS[0], tolerance=1e-5)
-        except (cavity.NumericalError, ValueError) as error:
+        except (cavity.fitting.NumericalError, ValueError) as error:
             print(seed, error)
             continue
         print(seed, result.log_evidence, np.ravel(result.model.inducing.centres), flush=True)
@@ -53,7 +53,7 @@ def pair(model: Any, X: np.ndarray, y: np.ndarray) -> None:
     """The closest pair: their correlation, their weights, and what merging them costs."""
     i, j = closest(model)
     result = cavity.infer(model, X, y, power=0.0, jitter=JITTERS[0])
-    small: Any = cavity.compressed(result.posterior)
+    small: Any = cavity.fitting.compressed(result.posterior)
     weights = np.ravel(small.process.weights)
     K = np.asarray(inducing.covariance(model.kernel, model.inducing, model.inducing))
     Kuf = np.asarray(inducing.covariance(model.kernel, model.inducing, inducing.Points(X)))

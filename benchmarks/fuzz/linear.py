@@ -175,7 +175,7 @@ def outcome(case: Case) -> tuple[bool, bool, list[str]]:
             else:
                 result = cavity.infer(case.model, case.X, case.y, **options)
             return False, not result.converged, wrong(case, result)
-    except cavity.NumericalError as error:
+    except cavity.fitting.NumericalError as error:
         print(f"{case.number} {case.kinds}: refused: {error}", flush=True)
         return True, False, []
     except Exception as error:  # every other error is a finding
@@ -185,7 +185,7 @@ def outcome(case: Case) -> tuple[bool, bool, list[str]]:
 
 def wrong(case: Case, result: Any) -> list[str]:
     """What is wrong with a result."""
-    told: Any = cavity.coefficients(result.posterior)
+    told: Any = cavity.diagnostics.coefficients(result.posterior)
     found, predicted = result.posterior.marginals(case.X), result.posterior.predict(case.X)
     numbers = {
         "log_evidence": result.log_evidence,

@@ -165,7 +165,7 @@ def run_stream(stream: Stream) -> tuple[int, int, list[str]]:
         at = f"{stream.number}, batch {place} ({stream.kinds[place]}, {len(X)} rows)"
         try:
             new = _next(stream, result, X, y)
-        except cavity.NumericalError as error:
+        except cavity.fitting.NumericalError as error:
             refused += 1
             print(f"{at}: refused: {error}", flush=True)
             if result is None:

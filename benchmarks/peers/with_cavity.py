@@ -282,7 +282,7 @@ def _deep(p: Problem, nodes: int, batch: int) -> Objective:
     data = prepare(p["X"], p["y"], power=0.0)
     noise = cavity.likelihoods.Gaussian(float(p["noise"]))
     model: Any = as_dtype(cavity.DeepGP(layers, noise), data)
-    method = cavity.TiedPowerEP(propagation=cavity.Nodes(nodes), batch=batch)
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(nodes), batch=batch)
     raw = raw_of(jnp.asarray(p["q_root"]))
     q = [TiedSite(jnp.asarray(p["q_mean"][i]), raw[i]) for i in (slice(0, D), slice(D, None))]
     return Objective(model, data, method=method, jitter=_jitter(p), sites=(tuple(q),))

@@ -70,7 +70,7 @@ def measure(name: str, seed: int, iterations: int) -> None:
     forecaster = cavity.GPForecaster(
         4 if name in SETS else 2,
         n_inducing=POINTS,
-        n_paths=PATHS,
+        propagation=PATHS,
         max_iterations=iterations,
         random_state=seed,
     )

@@ -48,7 +48,7 @@ def learned(series: Series, power: float, states: str, iterations: int, restarts
     model = cavity.GPSSM(transition, cavity.likelihoods.Gaussian(0.5))
     if states == "tied":
         training: dict[str, Any] = {"batch": ROWS, "max_sweeps": STEPS, "learning_rate": RATE}
-        method = cavity.TiedPowerEP(propagation=cavity.Moments(), **training)
+        method = cavity.TiedPowerEP(propagation=cavity.fitting.Moments(), **training)
         starts: dict[str, Any] = {"power": power, "n_restarts": restarts}
         return cavity.fit(model, None, series.y, method=method, **starts)
     conditional = states == "conditional"

@@ -11,6 +11,8 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
+PLACES = ("", ".diagnostics", ".initialisation", ".fitting")
+
 
 class Modules(SphinxDirective):
     """One section per module of the package named by its argument."""
@@ -32,17 +34,17 @@ class Modules(SphinxDirective):
 .. automodule:: {prefix}{name}
    :members:
    :show-inheritance:
-   :exclude-members: {", ".join(at_the_root(f"{prefix}{name}"))}
+   :exclude-members: {", ".join(told_elsewhere(f"{prefix}{name}"))}
 ```"""
         self.state.nested_parse(StringList(page.splitlines(), source=name), 0, section)
         return section
 
 
-def at_the_root(module):
-    """Names of a module that the root package exports: their place is its page."""
-    root = importlib.import_module("cavity")
-    origin = {name: getattr(getattr(root, name), "__module__", None) for name in root.__all__}
-    return [name for name, place in origin.items() if place == module]
+def told_elsewhere(module):
+    """Names of a module that the root package or a namespace of its own page exports."""
+    places = [importlib.import_module(f"cavity{place}") for place in PLACES]
+    exported = [(name, getattr(place, name)) for place in places for name in place.__all__]
+    return [name for name, value in exported if getattr(value, "__module__", None) == module]
 
 
 def setup(app):

@@ -14,6 +14,54 @@ or, with scikit-learn's interface, `cavity.GPRegressor().fit(X, y).predict(X_new
 
 import lazy_loader
 
+from cavity.numerics.renamed import refuse_old_names as _refuse_old_names
+
+# Names that stood here before the first release, with their places.
+_MOVED = {
+    "Batches": "fitting.Batches",
+    "BatchScores": "fitting.BatchScores",
+    "Bracket": "diagnostics.Bracket",
+    "bracket": "diagnostics.bracket",
+    "Chains": "fitting.Chains",
+    "Checkpoint": "fitting.Checkpoint",
+    "cluster_blocks": "initialisation.cluster_blocks",
+    "Coefficients": "diagnostics.Coefficients",
+    "coefficients": "diagnostics.coefficients",
+    "compressed": "fitting.compressed",
+    "ControlSuggestion": "fitting.ControlSuggestion",
+    "Cost": "diagnostics.Cost",
+    "draw_inputs": "fitting.draw_inputs",
+    "estimate_cost": "diagnostics.estimate_cost",
+    "Examination": "diagnostics.Examination",
+    "FitResult": "fitting.FitResult",
+    "function_parts": "diagnostics.function_parts",
+    "FunctionParts": "diagnostics.FunctionParts",
+    "improve_marginals": "diagnostics.improve_marginals",
+    "ImprovedMarginals": "diagnostics.ImprovedMarginals",
+    "Inference": "fitting.Inference",
+    "initial_inducing": "initialisation.initial_inducing",
+    "InputDraws": "fitting.InputDraws",
+    "integrated_parameters": "diagnostics.integrated_parameters",
+    "Integration": "fitting.Integration",
+    "Linearised": "fitting.Linearised",
+    "Moments": "fitting.Moments",
+    "network_at_mode": "initialisation.network_at_mode",
+    "NetworkStart": "initialisation.NetworkStart",
+    "Nodes": "fitting.Nodes",
+    "NumericalError": "fitting.NumericalError",
+    "ParameterMarginal": "diagnostics.ParameterMarginal",
+    "priors": "parameters.priors",
+    "probability_zero": "diagnostics.probability_zero",
+    "Progress": "fitting.Progress",
+    "save": "fitting.save_module",
+    "select_inducing": "initialisation.select_inducing",
+    "suggest_controls": "fitting.suggest_controls",
+    "Suggestions": "fitting.Suggestions",
+    "tierney_kadane": "diagnostics.tierney_kadane",
+    "UpdateResult": "fitting.UpdateResult",
+}
+
 # `__init__.pyi` lists the public names. They are imported when they are first used, so that the
 # command line can answer `--help` without waiting for JAX.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_find, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__ = _refuse_old_names(__name__, _MOVED, _find)

@@ -86,7 +86,7 @@ if task == "classification":
 with jax.enable_x64(True):
     points = inducing.Points(X[:40])
     model = cavity.GP(kernels.RBF(1.0, [1.0, 1.0]), likelihood, points)
-    kept = None if folder == "none" else cavity.Checkpoint(folder, resume=True)
+    kept = None if folder == "none" else cavity.fitting.Checkpoint(folder, resume=True)
     found = cavity.fit(model, X, y, checkpoint=kept, **options)
     mean, var = found.posterior.marginals(X[:50])
     leaves = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(found.model)]

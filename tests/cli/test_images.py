@@ -39,7 +39,7 @@ def test_a_fit_is_that_of_the_estimator(bars_model):
     assert record["test"]["error"] < 0.1
     images, labels = bars(40, 0)
     own = cavity.ConvGPClassifier(
-        patch_shape=(3, 3), parts="invariant", n_inducing=8, max_iterations=5, random_state=0
+        kernel="conv3", parts="invariant", n_inducing=8, max_iterations=5, random_state=0
     ).fit(images, labels)
     np.testing.assert_allclose(record["log_evidence"], own.log_evidence_, rtol=1e-6)
     assert TableModel.load(folder / "m.cavity").classes == ("0", "1")

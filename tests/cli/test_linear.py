@@ -66,7 +66,7 @@ def test_coefficients_are_those_of_the_posterior(linear, here):
     fitted = TableModel.load(path)
     assert written["column"].to_list() == list(fitted.schema.features)
     with jax.enable_x64(True):
-        found = cavity.coefficients(fitted.posterior)
+        found = cavity.diagnostics.coefficients(fitted.posterior)
     for name in ("mean", "lower", "upper"):
         np.testing.assert_allclose(written[name], getattr(found, name))
     assert found.inclusion is not None

@@ -38,7 +38,7 @@ EXAMPLES = {
     ("network", "regression"): (SHORT | {"hidden": 2}, (FRAME, Y)),
     ("network", "classification"): (SHORT | {"hidden": 2}, (X, Y > 0)),
     ("image-shape", "classification"): (
-        SHORT | {"patch_shape": (3, 3), "n_inducing": 6, "parts": "position"},
+        SHORT | {"kernel": "conv3", "n_inducing": 6, "parts": "position"},
         (IMAGES, (IMAGES[:, 0].mean(axis=1) > 0.5).astype(int)),
     ),
     ("latent", "embedding"): (
@@ -142,6 +142,6 @@ def test_what_files_do_not_hold(tmp_path):
     estimator = cavity.GPRegressor()
     with pytest.raises(NotFittedError):
         estimator.save(path)
-    cavity.save_module(path, cavity.kernels.RBF(2.0), {})
+    cavity.fitting.save_module(path, cavity.kernels.RBF(2.0), {})
     with pytest.raises(StorageError, match="holds a model without its estimator"):
         cavity.load(path)

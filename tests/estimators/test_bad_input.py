@@ -8,6 +8,7 @@ from sklearn.exceptions import NotFittedError
 
 import cavity
 from cavity.estimators import settings as build
+from cavity.initialisation import Inducing
 from cavity.learning.initialisation import models as starts
 from tests.estimators.problem import problem
 
@@ -91,8 +92,8 @@ SETTINGS = [
     ({"n_inducing": 2.5}, "n_inducing must be .*whole number.*given 2.5"),
     ({"n_inducing": "many"}, "n_inducing must be one of .*auto.*enough.*given 'many'"),
     ({"n_inducing": "enuogh"}, "n_inducing must be one of .*auto.*enough.*given 'enuogh'"),
-    ({"max_inducing": 0}, "max_inducing must be a whole number of at least 1, given 0"),
-    ({"max_inducing": 2.5}, "max_inducing must be a whole number of at least 1, given 2.5"),
+    ({"inducing": Inducing(most=0)}, "most of Inducing, must be a whole .* given 0"),
+    ({"inducing": Inducing(most=2.5)}, "must be a whole number of at least 1, given 2.5"),
     ({"n_inducing": "enough", "method": "tied"}, "needs a site for every row"),
     ({"n_inducing": "enough", "block_size": 5}, "needs a site for every row"),
     (

@@ -12,7 +12,7 @@ Y = (np.sin(X[:, 0]) + 0.1 * RNG.standard_normal(60)).astype(np.float32)
 
 
 def fit(X, y):
-    batches = cavity.Batches([(X[:40], y[:40]), (X[40:], y[40:])])
+    batches = cavity.fitting.Batches([(X[:40], y[:40]), (X[40:], y[40:])])
     gp = cavity.GPRegressor(n_inducing=5, max_iterations=3, random_state=0)
     return gp.fit(np.asarray(X), np.asarray(y), batches=batches)
 
@@ -26,7 +26,7 @@ def test_batches_in_single_precision_are_computed_in_double():
 
 
 def test_text_in_a_batch_is_refused_with_its_batch():
-    batches = cavity.Batches([(X, Y), (X, Y.astype(str))])
+    batches = cavity.fitting.Batches([(X, Y), (X, Y.astype(str))])
     gp = cavity.GPRegressor(n_inducing=5, random_state=0)
     with pytest.raises(TypeError, match="batch 2, whose index 0 is row 60 of all: y must hold"):
         gp.fit(X, Y, batches=batches)

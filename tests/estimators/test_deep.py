@@ -1,5 +1,6 @@
 """Deep estimators: what they add to `fit_deep`, and that they refuse what they cannot do."""
 
+import re
 import warnings
 
 import jax
@@ -10,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cavity
+from cavity import fitting
 from tests.estimators.problem import problem
 from tests.estimators.test_scikit_learn import passes
 
@@ -140,8 +142,8 @@ def test_an_interrupt_keeps_the_best():
 
 
 def test_a_checkpoint_goes_on_to_the_same_end(fitted, tmp_path):
-    quietly(cavity.DeepGPRegressor(**SMALL), X, Y, checkpoint=cavity.Checkpoint(tmp_path))
-    again = cavity.Checkpoint(tmp_path, resume=True)
+    quietly(cavity.DeepGPRegressor(**SMALL), X, Y, checkpoint=cavity.fitting.Checkpoint(tmp_path))
+    again = cavity.fitting.Checkpoint(tmp_path, resume=True)
     deep = quietly(cavity.DeepGPRegressor(**SMALL), X, Y, checkpoint=again)
     np.testing.assert_array_equal(deep.predict(X), fitted.predict(X))
     with pytest.raises(ValueError, match="random_state=0"):
@@ -166,6 +168,23 @@ def test_odd_data_work(inputs, outputs):
     assert np.all(std > 0)
 
 
+RULES = [
+    (3, fitting.Nodes(3)),
+    ("moments", fitting.Moments()),
+    (fitting.Linearised(), fitting.Linearised()),
+]
+
+
+@pytest.mark.parametrize(("asked", "rule"), RULES)
+def test_propagation_is_a_number_a_name_or_an_object(monkeypatch, asked, rule):
+    def began(*_, method, **__):
+        raise ArithmeticError(repr(method.propagation))
+
+    monkeypatch.setattr("cavity.estimators.deep.fit_deep", began)
+    with pytest.raises(ArithmeticError, match=re.escape(repr(rule))):
+        cavity.DeepGPRegressor(n_inducing=6, propagation=asked).fit(X, Y)
+
+
 SETTINGS = [
     ({"n_layers": 0}, "n_layers must be a whole number of at least 1, given 0"),
     ({"n_layers": 2.5}, "n_layers must be"),
@@ -176,7 +195,9 @@ SETTINGS = [
     ({"n_inducing": 0}, "n_inducing must be"),
     ({"power": 1.5}, "power must"),
     ({"power": [0.5] * 40}, "one power for all rows"),
-    ({"n_nodes": 0}, "n_nodes must be"),
+    ({"propagation": 0}, "propagation must be 'moments', 'linearised' or a whole number"),
+    ({"propagation": "paths"}, "propagation must be 'moments'.*given 'paths'"),
+    ({"propagation": [2]}, "propagation must be an object of cavity.fitting"),
     ({"steps": -1}, "steps must be"),
     ({"batch": 0}, r"batch must be None \(all rows\) or a whole number"),
     ({"learning_rate": 0.0}, "learning_rate must be a positive number"),

@@ -160,9 +160,9 @@ def test_data_frames(fitted, library):
 def test_pickled_and_saved(fitted, tmp_path):
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.transform(Y), fitted.transform(Y))
-    cavity.save_module(tmp_path / "m.cavity", fitted.posterior_, {})
+    cavity.fitting.save_module(tmp_path / "m.cavity", fitted.posterior_, {})
     with jax.enable_x64(True):
-        posterior, _ = cavity.load_module(tmp_path / "m.cavity")
+        posterior, _ = cavity.fitting.load_module(tmp_path / "m.cavity")
         again.posterior_ = posterior
     np.testing.assert_array_equal(again.impute(Y), fitted.impute(Y))
 
@@ -178,8 +178,8 @@ def test_an_interrupt_keeps_the_best():
 
 
 def test_a_checkpoint_goes_on_to_the_same_end(fitted, tmp_path):
-    quietly(cavity.GPEmbedding(**SMALL), Y, checkpoint=cavity.Checkpoint(tmp_path))
-    again = cavity.Checkpoint(tmp_path, resume=True)
+    quietly(cavity.GPEmbedding(**SMALL), Y, checkpoint=cavity.fitting.Checkpoint(tmp_path))
+    again = cavity.fitting.Checkpoint(tmp_path, resume=True)
     embedding = quietly(cavity.GPEmbedding(**SMALL), Y, checkpoint=again)
     np.testing.assert_array_equal(embedding.embedding_, fitted.embedding_)
     with pytest.raises(ValueError, match="random_state=0"):
@@ -192,7 +192,7 @@ OTHERS = {
     "minibatches": (lambda: FULL, {"encoder": True, "batch": 16}),
     "sites": (
         lambda: FULL,
-        {"method": cavity.TiedPowerEP(propagation=cavity.Moments(), input_sites=True)},
+        {"method": cavity.TiedPowerEP(propagation=cavity.fitting.Moments(), input_sites=True)},
     ),
 }
 

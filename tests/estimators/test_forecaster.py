@@ -1,5 +1,6 @@
 """The forecaster: what it adds to the library, and that it refuses what it cannot do."""
 
+import copy
 import dataclasses
 import pickle
 import warnings
@@ -22,7 +23,7 @@ from tests.tolerances import assert_close
 pytestmark = pytest.mark.x32
 
 ROWS, UNIT, CENTRE = 40, 20.0, 300.0
-SMALL = {"n_inducing": 6, "max_iterations": 8, "random_state": 0, "n_paths": 64}
+SMALL = {"n_inducing": 6, "max_iterations": 8, "random_state": 0, "propagation": 64}
 
 
 def system(rows=ROWS + 12, seed=0):
@@ -253,7 +254,7 @@ def test_frames_in_time_and_several_outputs():
     """Constant outputs stay constant, and horizons of the fit serve predictions."""
     times = pd.date_range("2024-01-31", periods=ROWS, freq="ME")
     frame = pd.DataFrame({"a": Y[PAST], "b": 5.0, "c": -2.0 * Y[PAST]}, index=times)
-    forecaster = cavity.GPForecaster(propagation="moments", **SMALL)
+    forecaster = cavity.GPForecaster(**(SMALL | {"propagation": "moments"}))
     quietly(forecaster.fit, frame, fh=[1, 3])
     mean = forecaster.predict()
     assert mean.shape == (2, 3)
@@ -263,6 +264,14 @@ def test_frames_in_time_and_several_outputs():
     assert forecaster.predict_interval().shape == (2, 3, 2)
     with pytest.raises(ValueError, match="1 column, the fit had 0 controls"):
         forecaster.predict(X=U[FUTURE])
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"), [(64, ("paths", 64)), ("linearised", ("linearised", 500))]
+)
+def test_forecasts_go_on_as_was_asked(fitted, asked, expected):
+    again = copy.copy(fitted).set_params(propagation=asked)
+    assert (again.time_map.propagation, again.time_map.paths) == expected
 
 
 def test_unusable_series_are_named():

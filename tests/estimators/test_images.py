@@ -24,9 +24,15 @@ def bars(n, seed, classes=2, side=7):
     return images, labels
 
 
-SMALL = {"patch_shape": (3, 3), "n_inducing": 8, "max_iterations": 5, "random_state": 0}
+SMALL = {"kernel": "conv3", "n_inducing": 8, "max_iterations": 5, "random_state": 0}
 X, Y = bars(40, 0)
 X_TEST, Y_TEST = bars(200, 1)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """The scale of the functions is learned for two iterations."""
+    monkeypatch.setattr("cavity.estimators.images.SCALE_ITERATIONS", 2)
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +49,12 @@ def test_patches_tell_what_pixels_do_not(fitted):
     assert "kernel learned on 32 images" in fitted.message_
 
 
+@pytest.mark.usefixtures("short")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_how_patches_count_is_chosen_by_the_evidence():
     """Of bars anywhere: patches near each other are not more alike than others."""
-    settings = SMALL | {"max_iterations": 3, "scale_iterations": 1}
+    settings = SMALL | {"max_iterations": 3}
     model = ConvGPClassifier(**settings).fit(X, Y)
     chosen, _, rest = model.message_.partition(", chosen by log evidence: ")
     each = dict(pair.rsplit(" ", 1) for pair in rest.split("; ")[0].split(", "))
@@ -72,12 +79,13 @@ def test_rows_of_pixels_are_the_same_images(fitted):
     np.testing.assert_allclose(again.predict_proba(X_TEST[:5]), flat, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("short")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_counted_patches_are_those_of_the_images(monkeypatch):
     """Clean images have few distinct patches: the fit is that of all of them."""
     clean = np.round(X)
-    settings = SMALL | {"parts": "invariant", "max_iterations": 3, "scale_iterations": 1}
+    settings = SMALL | {"parts": "invariant", "max_iterations": 3}
     counted = ConvGPClassifier(**settings).fit(clean, Y)
     monkeypatch.setattr("cavity.estimators.images.FEW", 0.0)
     plain = ConvGPClassifier(**settings).fit(clean, Y)
@@ -87,31 +95,36 @@ def test_counted_patches_are_those_of_the_images(monkeypatch):
 
 
 def test_the_model_is_a_model_that_files_keep(fitted, tmp_path):
-    cavity.save_module(tmp_path / "images.cavity", fitted.posterior_, {})
-    loaded, _ = cavity.load_module(tmp_path / "images.cavity")
+    cavity.fitting.save_module(tmp_path / "images.cavity", fitted.posterior_, {})
+    loaded, _ = cavity.fitting.load_module(tmp_path / "images.cavity")
     flat = X_TEST[:4].reshape(4, -1)
     wanted = fitted.posterior_.marginals(flat)
     np.testing.assert_array_equal(loaded.marginals(flat).mean, wanted.mean)
 
 
+@pytest.mark.usefixtures("short")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     "settings",
-    [{"parts": "weighted"}, {"parts": "position", "plus": "rbf", "power": 0.0, "n_inducing": 20}],
+    [
+        {"parts": "weighted"},
+        {"parts": "position", "kernel": "conv3 + rbf", "power": 0.0, "n_inducing": 20},
+    ],
 )
 def test_three_classes_by_every_sum(settings):
     images, labels = bars(60, 2, classes=3, side=5)
     names = np.array(["across", "down", "diagonal"])[labels]
-    model = ConvGPClassifier(**(SMALL | settings | {"max_iterations": 3, "scale_iterations": 3}))
+    model = ConvGPClassifier(**(SMALL | settings | {"max_iterations": 3}))
     model.fit(images, names)
     assert list(model.classes_) == ["across", "diagonal", "down"]
     assert model.score(images, names) > 0.7
 
 
-QUICK = {"max_iterations": 0, "scale_iterations": 2, "n_inducing": 6, "parts": "invariant"}
+QUICK = {"max_iterations": 0, "n_inducing": 6, "parts": "invariant"}
 
 
+@pytest.mark.usefixtures("short")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("classes", [2, 3])
@@ -133,6 +146,7 @@ def test_minibatches_go_on_where_the_fit_ended(classes, monkeypatch):
     assert "steps" not in refused.message_
 
 
+@pytest.mark.usefixtures("short")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_ranges_of_warps_are_learned():
@@ -140,7 +154,6 @@ def test_ranges_of_warps_are_learned():
         parts=kernels.Warps((7, 7), shift=1.0, count=4),
         n_inducing=30,
         max_iterations=5,
-        scale_iterations=3,
         random_state=0,
     )
     model.fit(X, Y)
@@ -149,15 +162,14 @@ def test_ranges_of_warps_are_learned():
     assert model.score(X, Y) > 0.8
 
 
+@pytest.mark.usefixtures("short")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_colour_images_and_few_distinct_patches():
     random = np.random.default_rng(0)
     images = (random.uniform(size=(12, 4, 4, 2)) > 0.5).astype(float)
     labels = np.arange(12) % 2
-    model = ConvGPClassifier(
-        patch_shape=(1, 1), parts="invariant", n_inducing=30, max_iterations=0, scale_iterations=0
-    )
+    model = ConvGPClassifier(kernel="conv1", parts="invariant", n_inducing=30, max_iterations=0)
     model.fit(images, labels)
     assert "; 4 distinct patches are used" in model.message_
 
@@ -168,12 +180,13 @@ def test_colour_images_and_few_distinct_patches():
         (X.reshape(40, -1), {}, "image_shape"),
         (X, {"image_shape": (6, 6)}, r"shape \(7, 7\)"),
         (X.reshape(40, -1), {"image_shape": (5, 5)}, "25 pixels"),
-        (X, {"patch_shape": (9, 3)}, "larger than the image"),
+        (X, {"kernel": "conv9x3"}, "larger than the image"),
         (X, {"stride": 8}, "a stride of 8"),
         (X, {"parts": "some"}, "parts must be one of"),
         (X, {"parts": kernels.Warps((6, 7), shift=1.0)}, r"42 pixels; images are \(7, 7\)"),
         (X, {"parts": kernels.Warps((49, 1), shift=1.0)}, r"images are \(7, 7\): give parts"),
-        (X, {"plus": "linear"}, "plus must be one of"),
+        (X, {"kernel": "conv3 + linear"}, "not a kernel of images"),
+        (X, {"kernel": (3, 3)}, r"kernel must be text, .* given \(3, 3\)"),
         (X, {"n_inducing": 0}, "n_inducing"),
         (X, {"power": "auto"}, "not for images"),
         (X, {"method": "mcmc"}, "not for images"),

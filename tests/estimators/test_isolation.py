@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import cavity
+from cavity.initialisation import Inducing
 from tests.estimators.problem import problem
 
 pytestmark = pytest.mark.x32
@@ -180,7 +181,7 @@ def test_predictions_survive_pickling_into_another_process(tmp_path):
 def test_arrays_changed_after_the_fit_change_nothing(setting):
     X, y = problem()
     Z = X[:10].copy()
-    setting = setting | ({"inducing": Z, "learn_inducing": False} if setting else {})
+    setting = setting | ({"inducing": Inducing(Z, learn=False)} if setting else {})
     new = problem(seed=5)[0]
     model = cavity.GPRegressor(**setting).fit(X, y)
     before = all_predictions(model, new)

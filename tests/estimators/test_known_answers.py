@@ -6,6 +6,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import cavity
+from cavity.initialisation import Inducing
 from tests.estimators.problem import problem
 
 pytestmark = pytest.mark.x32
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.x32
 NEW = problem(seed=9, rows=25)[0]
 SETTINGS = pytest.mark.parametrize(
     "setting",
-    [{}, {"n_inducing": 10, "learn_inducing": False, "random_state": 0}],
+    [{}, {"n_inducing": 10, "inducing": Inducing(learn=False), "random_state": 0}],
     ids=["full", "sparse"],
 )
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
@@ -83,6 +84,19 @@ def test_several_outputs(table):
     )
 
 
+def test_intervals_of_other_probabilities(table):
+    """Under a Gaussian prior coefficients are normal: the widths are those of its quantiles."""
+    X, y, _ = table
+    settings: Any = {"prior": "gaussian", "integrate": None, "max_iterations": 0}
+    found = cavity.LinearRegressor(**settings).fit(X[:, :5], y)
+    usual, half = found.coefficient_table(), found.coefficient_table(level=0.5)
+    np.testing.assert_allclose(usual["lower"], found.coef_interval_[:, 0])
+    width, usual_width = (t["upper"] - t["lower"] for t in (half, usual))
+    np.testing.assert_allclose(width, usual_width * norm.ppf(0.75) / norm.ppf(0.95), rtol=1e-6)
+    with pytest.raises(ValueError, match="level"):
+        found.coefficient_table(level=1.5)
+
+
 @pytest.mark.slow
 def test_awkward_tables_work(table):
     X, y, _ = table
@@ -106,8 +120,6 @@ def test_misuse_says_what_to_do(table):
     X, y, _ = table
     with pytest.raises(ValueError, match="prior"):
         cavity.LinearRegressor(prior="lasso").fit(X, y)
-    with pytest.raises(ValueError, match="level"):
-        cavity.LinearRegressor(level=1.5).fit(X, y)
     with pytest.raises(ValueError, match="groups"):
         cavity.LinearRegressor(groups=[0, 1]).fit(X, y)
     with pytest.raises(ValueError, match="NaN"):

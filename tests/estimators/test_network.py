@@ -10,7 +10,7 @@ from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.plans.network import with_advice
 from cavity.learning.results.result import Inference
 
-QUICK = {"hidden": 2, "n_starts": 2, "max_iterations": 5, "random_state": 0}
+QUICK = {"hidden": 2, "n_restarts": 1, "max_iterations": 5, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
 
 
@@ -42,7 +42,7 @@ def test_predictions_and_relevances(table, fitted):
 def test_units_of_columns_and_outputs_change_nothing(table, hidden, iterations):
     """Where sites settle: elsewhere what differs by rounding errors may end elsewhere."""
     X, y = table
-    settings = {"hidden": hidden, "n_starts": 1, "max_iterations": iterations, "random_state": 0}
+    settings = {"hidden": hidden, "n_restarts": 0, "max_iterations": iterations, "random_state": 0}
     one = cavity.NetworkRegressor(**settings).fit(X, y)
     other = cavity.NetworkRegressor(**settings).fit(1000.0 * X + 5.0, 0.01 * y)
     np.testing.assert_allclose(other.predict(1000.0 * X + 5.0), 0.01 * one.predict(X), rtol=1e-4)
@@ -52,8 +52,8 @@ def test_units_of_columns_and_outputs_change_nothing(table, hidden, iterations):
 def test_a_file_keeps_a_network(table, fitted, tmp_path):
     X, _ = table
     path = tmp_path / "network.safetensors"
-    cavity.save_module(path, fitted.posterior_, {})
-    loaded, _ = cavity.load_module(path)
+    cavity.fitting.save_module(path, fitted.posterior_, {})
+    loaded, _ = cavity.fitting.load_module(path)
     for one, other in zip(
         loaded.marginals(X[:4]), fitted.posterior_.marginals(X[:4]), strict=True
     ):
@@ -76,7 +76,7 @@ def test_two_classes(table):
 @pytest.mark.slow
 @pytest.mark.parametrize("groups", [None, [0, 1, 1]])
 def test_a_horseshoe_by_name_starts(table, groups):
-    settings = QUICK | {"n_starts": 1, "max_iterations": 0, "power": 0.5}
+    settings = QUICK | {"n_restarts": 0, "max_iterations": 0, "power": 0.5}
     found = cavity.NetworkRegressor(**settings, prior="horseshoe", groups=groups).fit(*table)
     assert np.all(np.asarray(found.prior_.scale) > 0.0)
     assert np.shape(found.prior_.scale) == (() if groups is None else (2,))
@@ -97,7 +97,7 @@ def test_a_large_power_goes_on_from_what_a_smaller_one_learned(monkeypatch):
         return fits[-1][1]
 
     monkeypatch.setattr("cavity.learning.run.fits.fit", recorded)
-    settings = QUICK | {"n_starts": 1, "max_iterations": 2}
+    settings = QUICK | {"n_restarts": 0, "max_iterations": 2}
     found = cavity.NetworkRegressor(**settings).fit(X, y)
     assert [power for power, _ in fits] == [1.0, 0.5, 1.0]
     first, second = fits[0][1], fits[2][1]
@@ -127,14 +127,39 @@ def test_the_message_advises_a_smaller_power(table, monkeypatch):
         return dataclasses.replace(result, sites=report, converged=False)
 
     monkeypatch.setattr("cavity.learning.run.fits.fit", diverged)
-    settings = QUICK | {"n_starts": 1, "max_iterations": 0}
+    settings = QUICK | {"n_restarts": 0, "max_iterations": 0}
     found = cavity.NetworkRegressor(**settings, power=0.75).fit(*table)
     assert found.message_.endswith("at power=0.5 sites of networks settle more often")
 
 
+def test_restarts_are_further_starts(table, monkeypatch):
+    """Three starts in all, each from a seed of its own."""
+    seeds = []
+
+    def start(model, X, y, *, seed, **options):
+        seeds.append(seed)
+        return model
+
+    def ranked(run, starts):
+        raise ArithmeticError(f"{len(starts)} starts")
+
+    monkeypatch.setattr("cavity.estimators.network_learning.network_at_mode", start)
+    monkeypatch.setattr("cavity.estimators.network_learning.ranked", ranked)
+    model = cavity.NetworkRegressor(hidden=2, n_restarts=2, random_state=4)
+    with pytest.raises(ArithmeticError, match=r"^3 starts$"):
+        model.fit(*table)
+    assert len(set(seeds)) == 3
+    assert model.get_params()["n_restarts"] == cavity.NetworkRegressor().n_restarts
+
+
 def test_misuse_is_answered(table):
     X, y = table
-    for name, value in (("hidden", 0), ("n_starts", 0), ("activation", "step"), ("prior", "flat")):
+    for name, value in (
+        ("hidden", 0),
+        ("n_restarts", -1),
+        ("activation", "step"),
+        ("prior", "flat"),
+    ):
         with pytest.raises(ValueError, match=name):
             cavity.NetworkRegressor(**{name: value}).fit(X, y)
     with pytest.raises(ValueError, match="one output"):

@@ -6,10 +6,12 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import cavity
 from cavity import kernels, likelihoods, means
 from cavity.estimators import settings as build
+from cavity.initialisation import Inducing
 from tests.estimators.problem import problem, wave
 
 pytestmark = pytest.mark.x32
@@ -82,7 +84,7 @@ def test_as_many_points_as_are_enough(monkeypatch):
     assert full.n_inducing_ is full.inducing_ is None
     assert full.verdict_ == "a full GP, which needs no inducing points"
     assert full.bracket_.upper == pytest.approx(full.log_evidence_, rel=1e-12)
-    batches = cavity.Batches([(X, y)])
+    batches = cavity.fitting.Batches([(X, y)])
     with pytest.raises(ValueError, match="judges points by rows in memory"):
         cavity.GPRegressor(n_inducing="enough").fit(X, y, batches=batches)
 
@@ -91,9 +93,9 @@ def test_as_many_points_as_are_enough(monkeypatch):
 @pytest.mark.parametrize("choice", ["kmeans", "random"])
 def test_inducing_points_move_unless_they_are_held(choice):
     X, y = problem()
-    setting = {"n_inducing": 10, "inducing": choice, "random_state": 0}
-    held = cavity.GPRegressor(learn_inducing=False, **setting).fit(X, y)
-    moved = cavity.GPRegressor(**setting).fit(X, y)
+    setting = {"n_inducing": 10, "random_state": 0}
+    held = cavity.GPRegressor(inducing=Inducing(choice, learn=False), **setting).fit(X, y)
+    moved = cavity.GPRegressor(inducing=choice, **setting).fit(X, y)
     assert np.max(np.abs(moved.inducing_.Z - held.inducing_.Z)) > 1e-3
     assert moved.log_evidence_ > held.log_evidence_ - 1e-3
     if choice != "kmeans":
@@ -121,7 +123,7 @@ def test_powers(power):
 def test_the_evidence_rises_with_the_power():
     """At fixed parameters, here those of power 0; power 0 bounds the exact evidence."""
     X, y = problem()
-    setting = {"inducing": X[:10], "learn_inducing": False, "max_iterations": 0}
+    setting = {"inducing": Inducing(X[:10], learn=False), "max_iterations": 0}
     exact = cavity.GPRegressor().fit(X, y)
     setting |= {"kernel": exact.kernel_, "likelihood": exact.likelihood_, "mean": exact.mean_}
     found = [
@@ -146,7 +148,7 @@ def test_one_power_for_each_row():
 def test_a_power_chosen_by_densities_of_rows_that_were_left_out():
     """Densities are in the units of the data; leave_one_out is made at the chosen power."""
     X, y = problem()
-    setting = {"inducing": X[:5], "learn_inducing": False, "max_iterations": 0}
+    setting = {"inducing": Inducing(X[:5], learn=False), "max_iterations": 0}
     setting |= {"random_state": 0}
     pair = np.stack([y, 100.0 * y], axis=1)
     chosen = cavity.GPRegressor(power="auto", **setting).fit(X, pair)
@@ -163,7 +165,7 @@ def test_a_power_chosen_by_densities_of_rows_that_were_left_out():
 
 def test_a_power_is_not_chosen_from_batches():
     X, y = problem()
-    batches = cavity.Batches([(X, y)])
+    batches = cavity.fitting.Batches([(X, y)])
     with pytest.raises(ValueError, match="compares fits to rows in memory"):
         cavity.GPRegressor(power="auto", n_inducing=5).fit(X, y, batches=batches)
 
@@ -180,7 +182,7 @@ def test_blocks_come_closer_to_the_exact_evidence():
     """At equal parameters PITC keeps more of the covariance than FITC; one block keeps all."""
     X, y = problem()
     exact = cavity.GPRegressor().fit(X, y)
-    setting = {"inducing": X[:4], "learn_inducing": False, "power": 1.0, "max_iterations": 0}
+    setting = {"inducing": Inducing(X[:4], learn=False), "power": 1.0, "max_iterations": 0}
     setting |= {"kernel": exact.kernel_, "likelihood": exact.likelihood_, "mean": exact.mean_}
     blocks = [cavity.GPRegressor(block_size=size, **setting).fit(X, y) for size in (1, 60)]
     gap = [abs(model.log_evidence_ - exact.log_evidence_) for model in blocks]
@@ -360,13 +362,33 @@ def test_the_power_of_three_rows_is_chosen():
 
 
 @pytest.mark.slow
+def test_inducing_variables_are_asked_for_in_one_place():
+    """A short form is where variables start; the object is cloned, used and checked."""
+    short = build.Settings(inducing="kmeans").variables
+    assert (short.start, short.kind, short.learn, short.most) == ("kmeans", "points", True, 1000)
+    given = Inducing("kmeans", learn=False)
+    assert build.Settings(inducing=given).variables is given
+    model = clone(cavity.GPRegressor(n_inducing=6, inducing=Inducing(kind="windows", learn=False)))
+    X, y = problem()
+    model.set_params(max_iterations=0).fit(X, y)
+    assert type(model.inducing_).__name__ == "Windows"
+    for wrong, words in (
+        (Inducing(kind="splines"), "the kind of inducing variables must be one of"),
+        (Inducing("middle"), "inducing must be one of"),
+        (Inducing(X[:3], kind="waves"), "kind='waves' of Inducing .* set n_inducing"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.set_params(inducing=wrong).fit(X, y)
+
+
 def test_densities_by_power_are_in_the_units_of_the_outputs_that_count():
     """A hundredfold second output, seldom observed, moves the mean by its share of the outputs."""
     random = np.random.default_rng(0)
     x = random.uniform(0, 6, (40, 1))
     y = np.column_stack([np.sin(x[:, 0]), np.cos(x[:, 0])]) + 0.1 * random.normal(size=(40, 2))
     y[np.arange(40) % 5 > 0, 1] = np.nan
-    options = {"n_inducing": 5, "learn_inducing": False, "power": "auto", "missing": "skip"}
+    options = {"n_inducing": 5, "inducing": Inducing(learn=False), "power": "auto"}
+    options |= {"missing": "skip"}
     tables = []
     for factor in (1.0, 100.0):
         with warnings.catch_warnings():

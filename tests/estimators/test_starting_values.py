@@ -68,7 +68,7 @@ def test_inducing_points_do_not_chase_lengthscales_they_cannot_follow():
 
 def started(X, y, **changes):
     setting = {"kernel": "rbf", "likelihood": "gaussian", "mean": "constant"}
-    setting |= {"n_inducing": None, "inducing": "greedy", "learn_inducing": True}
+    setting |= {"n_inducing": None, "inducing": "greedy"}
     setting |= {"block_size": None, "standardise": True, "seed": 0}
     return build_model(Settings(**(setting | changes)), X, y[:, None], {})[0][0]
 

@@ -20,9 +20,10 @@ from cavity.cli.fitting import AbstractFitting
 from cavity.cli.opened import opened
 from cavity.cli.request import Request, option_of
 from cavity.estimators import asked_priors
+from cavity.estimators.deep import BY_NAME
 from cavity.estimators.images import AUTO
 from cavity.estimators.registry import METHODS, REGRESSION, likelihood_names, named_likelihood
-from cavity.families import forecaster, gp, images, options, weights
+from cavity.families import gp, images, options, weights
 from cavity.families.base import Family, Option, Rule, Setting, loaded
 from cavity.families.table import FAMILIES
 from cavity.families.values import Whole
@@ -117,7 +118,8 @@ def test_names_are_those_that_the_library_knows():
     assert asked_priors.PRIORS == gp.PRIORS
     assert tuple(METHODS) == gp.METHODS
     assert gp.KINDS == KINDS
-    assert tuple(PROPAGATIONS) == forecaster.PROPAGATIONS
+    assert tuple(PROPAGATIONS) == ("paths", *options.RULES)
+    assert tuple(BY_NAME) == options.RULES
     assert options.MOST_JITTER == MOST_JITTER
     names = likelihood_names(REGRESSION)
     assert tuple(n for n in names if named_likelihood(n).latents > 1) == weights.SEVERAL
@@ -215,14 +217,14 @@ def test_files_of_no_known_task_are_refused_by_what_they_are(tmp_path):
     path = str(tmp_path / "bare.cavity")
     model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Gaussian())
     posterior = cavity.infer(model, np.zeros((1, 1)), np.zeros(1)).posterior
-    cavity.save_module(path, posterior, {"a": 1})
+    cavity.fitting.save_module(path, posterior, {"a": 1})
     with pytest.raises(StorageError, match="without the description of its table"):
         opened(path, "embed")
     for task in (["x"], "weird"):
-        cavity.save_module(path, posterior, {"record": {"task": task}, "schema": {}})
+        cavity.fitting.save_module(path, posterior, {"record": {"task": task}, "schema": {}})
         with pytest.raises(StorageError, match="damaged"):
             opened(path, "show")
-    cavity.save_module(path, posterior, {"record": {"task": "embedding"}, "schema": {}})
+    cavity.fitting.save_module(path, posterior, {"record": {"task": "embedding"}, "schema": {}})
     with pytest.raises(StorageError, match="an embedding, and 'cavity predict' is not for it"):
         opened(path, "predict")
     with pytest.raises(StorageError, match="of the task embedding, and one of regression or"):

@@ -147,8 +147,8 @@ def test_learned_frequencies_and_files(tmp_path):
     freed = cavity.fit(model, X, Y, bijections=maps, max_iterations=5)
     assert np.array_equal(held.model.kernel.frequencies, KERNEL.frequencies)
     assert not np.array_equal(freed.model.kernel.frequencies, KERNEL.frequencies)
-    cavity.save_module(tmp_path / "model", freed.posterior, {})
-    loaded, _ = cavity.load_module(tmp_path / "model")
+    cavity.fitting.save_module(tmp_path / "model", freed.posterior, {})
+    loaded, _ = cavity.fitting.load_module(tmp_path / "model")
     assert_close(loaded.marginals(X).mean, freed.posterior.marginals(X).mean)
 
 
@@ -192,7 +192,7 @@ def test_sums_have_features_where_all_terms_have_them():
 
 def test_a_bracket_of_waves_is_exact():
     model = cavity.GP(KERNEL, likelihoods.Gaussian(0.1))
-    found = cavity.bracket(model, X, Y)
+    found = cavity.diagnostics.bracket(model, X, Y)
     F = np.asarray(KERNEL.features(X))
     expected = dense.exact_log_evidence(F @ F.T, Y, 0.1)
     assert found.lower == pytest.approx(expected, rel=1e-9)

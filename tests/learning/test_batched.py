@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import inducing, kernels, likelihoods, means
+from cavity import fitting, inducing, kernels, likelihoods, means
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.batched import survey
 from cavity.learning.data.scales import measure, scales_of, tally
@@ -49,7 +49,7 @@ def both(y, *, power=0.5, side=None, missing="error", batches=None, **options):
     """The objective of arrays and that of batches."""
     given = pieces(X, y, side=side) if batches is None else batches
     data = prepare(X, y, power=power, rows=side, missing=missing)
-    batched = cavity.Batches(given, size=SIZE)
+    batched = fitting.Batches(given, size=SIZE)
     stream = survey(batched, gp().likelihood, power=power, missing=missing)
     model = as_dtype(gp(), data)
     return Objective(model, data, **options), Objective(model, stream, **options)
@@ -97,7 +97,7 @@ def test_fit_is_that_of_the_rows_in_memory(case):
     y, side = CASES[case]["y"], CASES[case].get("side")
     options["missing"] = CASES[case].get("missing", "error")
     memory = cavity.fit(gp(), X, y, rows=side, **options)
-    batches = cavity.Batches(pieces(X, y, side=side), size=SIZE)
+    batches = fitting.Batches(pieces(X, y, side=side), size=SIZE)
     stream = cavity.fit(gp(), batches, **options)
     assert_close(stream.log_evidence, memory.log_evidence, "factorised")
     assert stream.n_evaluations == memory.n_evaluations
@@ -112,7 +112,7 @@ def test_fit_is_that_of_the_rows_in_memory(case):
 
 def test_more_jitter_where_a_factorisation_fails():
     model = eqx.tree_at(lambda m: m.inducing.Z, gp(), np.repeat(X[:1], 10, axis=0))
-    batches = cavity.Batches(pieces(X, Y), size=SIZE)
+    batches = fitting.Batches(pieces(X, Y), size=SIZE)
     options = {"power": 0.0, "jitter": 0.0}
     stream, memory = cavity.infer(model, batches, **options), cavity.infer(model, X, Y, **options)
     assert stream.jitter == memory.jitter > 0.0
@@ -124,7 +124,7 @@ def test_more_jitter_where_a_factorisation_fails():
 
 def tied(batches_or_rows, method, power=0.5, likelihood=None):
     model = gp(likelihoods.Poisson() if likelihood is None else likelihood)
-    if isinstance(batches_or_rows, cavity.Batches):
+    if isinstance(batches_or_rows, fitting.Batches):
         data = survey(batches_or_rows, model.likelihood, power=power)
         return Objective(as_dtype(model, data.first_block), data, method=method)
     data = prepare(*batches_or_rows, power=power)
@@ -136,7 +136,7 @@ def tied(batches_or_rows, method, power=0.5, likelihood=None):
 def test_the_tied_energy_of_all_rows(power):
     method = cavity.TiedPowerEP()
     memory = tied((X, COUNTS), method, power)
-    stream = tied(cavity.Batches(pieces(X, COUNTS), size=SIZE), method, power)
+    stream = tied(fitting.Batches(pieces(X, COUNTS), size=SIZE), method, power)
     x = memory.first + 0.01 * np.sin(np.arange(memory.size))
     (value, slope), (other, its_slope) = memory(x), stream(x)
     assert_close(other, value, "factorised")
@@ -147,7 +147,7 @@ def test_the_tied_energy_of_all_rows(power):
 @pytest.mark.parametrize("natural", [None, 0.5])
 def test_minibatches_of_a_stream(natural):
     method = cavity.TiedPowerEP(batch=40, max_sweeps=30, natural=natural)
-    batches = cavity.Batches(pieces(X, COUNTS), size=SIZE, buffer=100)
+    batches = fitting.Batches(pieces(X, COUNTS), size=SIZE, buffer=100)
     model, options = gp(likelihoods.Poisson()), {"method": method, "power": 0.0}
     result = cavity.fit(model, batches, **options)
     start = cavity.infer(model, X, COUNTS, power=0.0, method=cavity.TiedPowerEP(max_sweeps=20))
@@ -162,7 +162,7 @@ def test_minibatches_of_a_stream(natural):
 def test_every_pass_of_minibatches_has_every_row():
     numbered = np.column_stack([np.arange(N), np.zeros(N)]).astype(float)
     stream = survey(
-        cavity.Batches(pieces(numbered, Y), size=SIZE, buffer=70), likelihoods.Gaussian()
+        fitting.Batches(pieces(numbered, Y), size=SIZE, buffer=70), likelihoods.Gaussian()
     )
     drawn = stream.minibatches(50, np.random.default_rng(0))
     seen = [np.asarray(next(drawn).data.rows.x)[:, 0] for _ in range(12)]
@@ -187,7 +187,7 @@ def test_tallies_add_up():
 
 
 def test_what_a_survey_says():
-    stream = survey(cavity.Batches(pieces(X, HOLES)), likelihoods.Gaussian(), missing="skip")
+    stream = survey(fitting.Batches(pieces(X, HOLES)), likelihoods.Gaussian(), missing="skip")
     observed = ~np.isnan(HOLES)
     assert stream.length == observed.any(axis=1).sum()
     assert_close(stream.observed, observed.sum(axis=0))
@@ -255,11 +255,11 @@ def test_misuse(case):
 def test_a_generator_function_that_gives_one_iterator_is_noticed():
     once = iter(pieces(X, Y))
     with pytest.raises(ValueError, match="300 rows in the first pass and 0"):
-        cavity.fit(gp(), cavity.Batches(lambda: once), max_iterations=1)
+        cavity.fit(gp(), fitting.Batches(lambda: once), max_iterations=1)
 
 
 def test_what_needs_all_rows_says_so():
-    batches = cavity.Batches(pieces(X, COUNTS))
+    batches = fitting.Batches(pieces(X, COUNTS))
     full = cavity.GP(kernels.RBF(), likelihoods.Gaussian())
     with pytest.raises(ValueError, match="full GP compares every row"):
         cavity.fit(full, batches)
@@ -278,4 +278,4 @@ def test_what_needs_all_rows_says_so():
             method=cavity.TiedPowerEP(batch=10),
         )
     with pytest.raises(ValueError, match="size must be a whole number"):
-        cavity.Batches([], size=0)
+        fitting.Batches([], size=0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import inducing, kernels, likelihoods, means
+from cavity import diagnostics, fitting, inducing, kernels, likelihoods, means
 from cavity.learning.diagnostics.row_covariance import Observations, low_rank, row_covariance
 from tests.oracle import dense
 from tests.tolerances import assert_close
@@ -94,7 +94,7 @@ def test_t18_bounds_enclose_the_exact_evidence_at_every_level(known):
     found = {}
     for level in ("products", "trace", "row sums"):
         options = {"power": 0.0, "rows": side, "level": level}
-        found[level] = b = cavity.bracket(model(), X, Y, **options)
+        found[level] = b = diagnostics.bracket(model(), X, Y, **options)
         assert bound <= tight <= b.lower + 1e-8
         assert b.lower <= exact <= b.upper
         assert b.proved
@@ -110,15 +110,15 @@ def test_t18_bounds_enclose_the_exact_evidence_at_every_level(known):
 
 
 def test_the_budget_of_products_and_its_end():
-    brackets = [cavity.bracket(model(), X, Y, products=count) for count in (1, 3, 10)]
+    brackets = [diagnostics.bracket(model(), X, Y, products=count) for count in (1, 3, 10)]
     widths = [b.width for b in brackets]
     assert widths == sorted(widths, reverse=True)
     assert [b.products for b in brackets][:2] == [1, 3]
     floor = 0.5 * np.sum(np.log1p(np.diag(K - low_rank_part(X[:M])) / NOISE))
-    ended = cavity.bracket(model(), X, Y, products=50)
+    ended = diagnostics.bracket(model(), X, Y, products=50)
     assert ended.products < 50
     assert floor < ended.width < 1.1 * floor
-    constant = cavity.bracket(model(), X, np.full(N, MEAN))
+    constant = diagnostics.bracket(model(), X, np.full(N, MEAN))
     assert constant.products == 0
     assert np.isfinite(constant.upper)
 
@@ -127,12 +127,12 @@ def test_the_budget_of_products_and_its_end():
 def test_t24_all_are_equal_with_a_point_at_every_row():
     exact = dense.exact_log_evidence(K, Y, NOISE, MEAN)
     for level in ("products", "trace", "row sums"):
-        b = cavity.bracket(model(X), X, Y, power=0.0, level=level, jitter=1e-10)
+        b = diagnostics.bracket(model(X), X, Y, power=0.0, level=level, jitter=1e-10)
         np.testing.assert_allclose([b.lower, b.upper, b.log_evidence], exact, atol=2e-3)
     # nested sets of points: bounds come closer
-    widths = [cavity.bracket(model(X[:m]), X, Y).width for m in (M, 2 * M, 4 * M)]
+    widths = [diagnostics.bracket(model(X[:m]), X, Y).width for m in (M, 2 * M, 4 * M)]
     assert widths == sorted(widths, reverse=True)
-    full = cavity.bracket(model(None), X, Y)
+    full = diagnostics.bracket(model(None), X, Y)
     assert full.lower == full.upper == full.log_evidence
     assert full.level == "exact"
     assert_close(full.lower, exact, "factorised")
@@ -144,10 +144,10 @@ def test_t16_fitc_above_the_exact_evidence_is_found_out():
     y = RANDOM.normal(size=N)
     wrong = model(X[:M], 0.02)
     exact = dense.exact_log_evidence(K, y, 0.02, MEAN)
-    b = cavity.bracket(wrong, X, y, power=1.0)
+    b = diagnostics.bracket(wrong, X, y, power=1.0)
     assert b.lower <= exact <= b.upper < b.log_evidence
     assert_close(b.overestimate, b.log_evidence - b.upper)
-    assert cavity.bracket(wrong, X, y, power=0.0).overestimate == 0.0
+    assert diagnostics.bracket(wrong, X, y, power=0.0).overestimate == 0.0
 
 
 @pytest.mark.slow
@@ -160,34 +160,34 @@ def test_outputs_add_and_missing_ones_are_left_out():
         there = ~np.isnan(column)
         exact += dense.exact_log_evidence(K[np.ix_(there, there)], column[there], NOISE, MEAN)
     for level in ("products", "trace", "row sums"):
-        b = cavity.bracket(model(), X, absent, missing="skip", level=level, products=60)
+        b = diagnostics.bracket(model(), X, absent, missing="skip", level=level, products=60)
         assert b.lower <= exact <= b.upper
     exact = sum(dense.exact_log_evidence(K, column, NOISE, MEAN) for column in both.T)
-    b = cavity.bracket(model(X[: N - 1]), X, both, products=60)
+    b = diagnostics.bracket(model(X[: N - 1]), X, both, products=60)
     assert b.lower <= exact <= b.upper
     assert b.per_row == pytest.approx((b.upper - b.lower) / (2 * N))
 
 
 def test_a_result_knows_its_rows_power_and_blocks():
     result = cavity.infer(model(), X, Y, power=1.0)
-    b = cavity.bracket(result)
-    assert b == cavity.bracket(result, X, Y) == cavity.bracket(model(), X, Y, power=1.0)
+    b = diagnostics.bracket(result)
+    assert b == diagnostics.bracket(result, X, Y) == diagnostics.bracket(model(), X, Y, power=1.0)
     assert b.log_evidence == result.log_evidence
     with pytest.raises(ValueError, match="not the rows of this result"):
-        cavity.bracket(result, X, Y + 1.0)
+        diagnostics.bracket(result, X, Y + 1.0)
     blocked = cavity.infer(model(), X, Y, power=1.0, blocks=np.arange(N) // 7)
-    known = cavity.bracket(blocked, X, Y)
+    known = diagnostics.bracket(blocked, X, Y)
     assert known.log_evidence == blocked.log_evidence
     assert_close(known.upper, b.upper, "factorised")
-    assert_close(cavity.bracket(blocked).upper, b.upper, "factorised")
+    assert_close(diagnostics.bracket(blocked).upper, b.upper, "factorised")
     for x, y in ((X + 1.0, Y), (X, Y + 1.0), (X[1:], Y[1:]), (X, Y[::-1])):
         with pytest.raises(ValueError, match="not the rows of this result"):
-            cavity.bracket(blocked, x, y)
+            diagnostics.bracket(blocked, x, y)
     with pytest.raises(ValueError, match="not the rows of this result"):
-        cavity.bracket(blocked, X, Y, rows={"noise_variance": KNOWN})
-    streamed = cavity.infer(model(), cavity.Batches(lambda: iter([(X, Y)])), power=1.0)
+        diagnostics.bracket(blocked, X, Y, rows={"noise_variance": KNOWN})
+    streamed = cavity.infer(model(), fitting.Batches(lambda: iter([(X, Y)])), power=1.0)
     with pytest.raises(ValueError, match="came in batches"):
-        cavity.bracket(streamed, X, Y)
+        diagnostics.bracket(streamed, X, Y)
 
 
 @pytest.mark.slow
@@ -196,12 +196,14 @@ def test_sites_of_other_likelihoods_give_an_estimate(power):
     labels = (Y > 0.4).astype(float)
     sparse = cavity.GP(KERNEL, likelihoods.Bernoulli(), inducing.Points(X[:30]))
     full = cavity.infer(cavity.GP(KERNEL, sparse.likelihood), X, labels, power=power)
-    b = cavity.bracket(sparse, X, labels, power=power, products=20)
+    b = diagnostics.bracket(sparse, X, labels, power=power, products=20)
     assert not b.proved
     assert b.lower - 1.0 < full.log_evidence < b.upper + 1.0
     # where the noise is Gaussian, sites found by sweeps give what is proved
     swept = cavity.infer(model(), X, Y, power=power, method=cavity.PowerEP(exact=False))
-    assert cavity.bracket(swept).upper == pytest.approx(cavity.bracket(model(), X, Y).upper)
+    assert diagnostics.bracket(swept).upper == pytest.approx(
+        diagnostics.bracket(model(), X, Y).upper
+    )
 
 
 @pytest.mark.slow
@@ -214,19 +216,19 @@ def test_what_has_no_bracket_is_refused_with_the_reason():
         (cavity.GP(KERNEL, likelihoods.Softmax(3), inducing.Points(X[:M])), "one latent function"),
     ):
         with pytest.raises(ValueError, match=message):
-            cavity.bracket(other, X, np.zeros(N))
+            diagnostics.bracket(other, X, np.zeros(N))
     with pytest.raises(ValueError, match="level must be"):
-        cavity.bracket(model(), X, Y, level="best")
+        diagnostics.bracket(model(), X, Y, level="best")
     with pytest.raises(ValueError, match="at least 1"):
-        cavity.bracket(model(), X, Y, products=0)
+        diagnostics.bracket(model(), X, Y, products=0)
     with pytest.raises(ValueError, match="rows in memory"):
-        cavity.bracket(model(), cavity.Batches(lambda: iter([(X, Y)])))
+        diagnostics.bracket(model(), fitting.Batches(lambda: iter([(X, Y)])))
     with pytest.raises(ValueError, match="columns"):
-        cavity.bracket(model(), X[:, :1], Y)
+        diagnostics.bracket(model(), X[:, :1], Y)
     tied = cavity.TiedPowerEP()
     sparse = cavity.GP(KERNEL, likelihoods.Bernoulli(), inducing.Points(X[:4]))
     with pytest.raises(ValueError, match="a site for every row"):
-        cavity.bracket(sparse, X, (Y > 0.0).astype(float), method=tied)
+        diagnostics.bracket(sparse, X, (Y > 0.0).astype(float), method=tied)
 
 
 def test_thirty_random_models_have_the_exact_evidence_inside():
@@ -241,7 +243,7 @@ def test_thirty_random_models_have_the_exact_evidence_inside():
             kernel, likelihoods.Gaussian(noise), inducing.Points(Z), means.Constant(0.0)
         )
         exact = dense.exact_log_evidence(dense.rbf(X, X, variance, lengthscale), y, noise)
-        b = cavity.bracket(gp, X, y, power=float(seed % 2), products=1 + seed % 7)
+        b = diagnostics.bracket(gp, X, y, power=float(seed % 2), products=1 + seed % 7)
         assert b.proved
         slack = 1e-6 * max(abs(exact), 1.0)
         assert b.lower - slack <= exact <= b.upper + slack

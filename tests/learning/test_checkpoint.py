@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import inducing, kernels, likelihoods, weights
+from cavity import fitting, inducing, kernels, likelihoods, weights
 from cavity.learning.data.arrays import prepare
 from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.methods.methods import PowerEP, TiedPowerEP
@@ -44,7 +44,7 @@ class Death(BaseException):
 class Dying:
     """A checkpoint whose process dies after so many writes, in the middle of the next."""
 
-    store: cavity.Checkpoint
+    store: fitting.Checkpoint
     life: list
 
     def tick(self):
@@ -93,7 +93,7 @@ def lives(folder, fit, writes):
     deaths = 0
     while deaths < 200:
         try:
-            return fit(Dying(cavity.Checkpoint(folder, resume=True), [writes])), deaths
+            return fit(Dying(fitting.Checkpoint(folder, resume=True), [writes])), deaths
         except Death:
             deaths += 1
     raise AssertionError("no progress")
@@ -205,7 +205,7 @@ def test_a_loop_that_dies_and_goes_on(loop, tmp_path, every):
 
 @pytest.mark.slow
 def test_subsequences_of_a_state_space_model_that_die_and_go_on(tmp_path, every):
-    method = TiedPowerEP(propagation=cavity.Moments(), max_sweeps=15, batch=5)
+    method = TiedPowerEP(propagation=fitting.Moments(), max_sweeps=15, batch=5)
     options = {"states": 1, "points": 4, "emission": "identity", "method": method}
     series = np.repeat([0, 1], 10)
     whole = fit_state_space(Y[:, None], series=series, **options)
@@ -231,7 +231,7 @@ def test_batches_that_die_and_go_on(stream, tmp_path, every):
     """Minibatches of a stream are drawn again up to where the fit was."""
     model, y, options = STREAMS[stream]
     half = len(X) // 2
-    batches = cavity.Batches([(X[:half], y[:half]), (X[half:], y[half:])])
+    batches = fitting.Batches([(X[:half], y[:half]), (X[half:], y[half:])])
     whole = cavity.fit(model, batches, **options)
     every(2)
 
@@ -256,10 +256,10 @@ def test_death_at_every_write(tmp_path, every):
             return cavity.fit(probit, X, LABELS, checkpoint=store, **options)
 
         try:
-            fit(Dying(cavity.Checkpoint(folder), [writes]))
+            fit(Dying(fitting.Checkpoint(folder), [writes]))
             break
         except Death:
-            assert_same(fit(cavity.Checkpoint(folder, resume=True)), whole)
+            assert_same(fit(fitting.Checkpoint(folder, resume=True)), whole)
     assert writes > 20
 
 
@@ -271,9 +271,9 @@ def test_what_is_known_is_not_evaluated_again(tmp_path, monkeypatch):
     plural = lambda self, x: (calls.append(x), evaluate(self, x))[1]  # noqa: E731
     monkeypatch.setattr(Objective, "__call__", plural)
     with pytest.raises(Death):
-        cavity.fit(gaussian, X, Y, checkpoint=Dying(cavity.Checkpoint(tmp_path), [10]))
+        cavity.fit(gaussian, X, Y, checkpoint=Dying(fitting.Checkpoint(tmp_path), [10]))
     assert len(calls) == 11  # the record of the last was cut
-    kept = {"checkpoint": cavity.Checkpoint(tmp_path, resume=True)}
+    kept = {"checkpoint": fitting.Checkpoint(tmp_path, resume=True)}
     result = cavity.fit(gaussian, X, Y, **kept)
     assert len(calls) == 1 + result.n_evaluations
     again = cavity.fit(gaussian, X, Y, **kept)
@@ -288,11 +288,11 @@ def test_sites_that_lag_behind_the_record(tmp_path, every):
     whole = cavity.fit(probit, X, LABELS, **options)
     every(4)
     for writes in (3, 9):
-        store = Dying(cavity.Checkpoint(tmp_path, resume=True), [writes])
+        store = Dying(fitting.Checkpoint(tmp_path, resume=True), [writes])
         with pytest.raises(Death):
             cavity.fit(probit, X, LABELS, checkpoint=store, **options)
     found = cavity.fit(
-        *(probit, X, LABELS), checkpoint=cavity.Checkpoint(tmp_path, resume=True), **options
+        *(probit, X, LABELS), checkpoint=fitting.Checkpoint(tmp_path, resume=True), **options
     )
     assert_same(found, whole)
 
@@ -300,8 +300,8 @@ def test_sites_that_lag_behind_the_record(tmp_path, every):
 def test_a_search_that_goes_another_way_is_computed(tmp_path):
     """As on a machine that rounds differently: what is recorded of other points is not used."""
     with pytest.raises(Death):
-        cavity.fit(gaussian, X, Y, checkpoint=Dying(cavity.Checkpoint(tmp_path), [10]))
-    journal = cavity.Checkpoint(tmp_path, resume=True).journal("001-journal")
+        cavity.fit(gaussian, X, Y, checkpoint=Dying(fitting.Checkpoint(tmp_path), [10]))
+    journal = fitting.Checkpoint(tmp_path, resume=True).journal("001-journal")
     records = [np.frombuffer(journal.read()) for _ in range(10)]
     assert journal.read() is None
     journal.place = 0
@@ -310,7 +310,7 @@ def test_a_search_that_goes_another_way_is_computed(tmp_path):
     for record in [*records[:5], moved, *records[6:]]:
         journal.write(record.tobytes())
     journal.close()
-    found = cavity.fit(gaussian, X, Y, checkpoint=cavity.Checkpoint(tmp_path, resume=True))
+    found = cavity.fit(gaussian, X, Y, checkpoint=fitting.Checkpoint(tmp_path, resume=True))
     assert_same(found, cavity.fit(gaussian, X, Y))
 
 
@@ -342,12 +342,12 @@ def test_an_interrupt_leaves_what_can_go_on(where, tmp_path, monkeypatch):
     if where == "function":
         monkeypatch.setattr(Objective, "__call__", stopped)
     options = {"callback": stop} if where == "callback" else {}
-    kept = cavity.Checkpoint(tmp_path)
+    kept = fitting.Checkpoint(tmp_path)
     first = cavity.fit(gaussian, X, Y, checkpoint=kept, **options)
     assert first.interrupted
     assert np.isfinite(first.log_evidence)
     monkeypatch.setattr(Objective, "__call__", evaluate)
-    found = cavity.fit(gaussian, X, Y, checkpoint=cavity.Checkpoint(tmp_path, resume=True))
+    found = cavity.fit(gaussian, X, Y, checkpoint=fitting.Checkpoint(tmp_path, resume=True))
     assert_same(found, cavity.fit(gaussian, X, Y))
 
 
@@ -378,8 +378,8 @@ def test_states_take_a_small_share_of_the_time(tmp_path, monkeypatch):
         now[0] += 0.5
         written.append(now[0])
 
-    monkeypatch.setattr(cavity.Checkpoint, "save", save)
-    search = checkpoints.Search(cavity.Checkpoint(tmp_path), "001")
+    monkeypatch.setattr(fitting.Checkpoint, "save", save)
+    search = checkpoints.Search(fitting.Checkpoint(tmp_path), "001")
     while now[0] < 500.0:
         now[0] += 0.1
         search.offer(dict)
@@ -389,5 +389,6 @@ def test_states_take_a_small_share_of_the_time(tmp_path, monkeypatch):
 
 
 def test_what_is_no_checkpoint_is_refused():
-    with pytest.raises(TypeError, match=r"must be a cavity\.Checkpoint, .* given 'folder'"):
+    words = r"must be a cavity\.fitting\.Checkpoint, .* given 'folder'"
+    with pytest.raises(TypeError, match=words):
         checkpoints.open_for("folder", gaussian, prepare(X, Y), PowerEP(), {})

@@ -22,7 +22,7 @@ from cavity.parameters import Positive
 from tests.tolerances import assert_close
 
 STEPS = cavity.TiedPowerEP(
-    propagation=cavity.Nodes(2), batch=32, max_sweeps=300, learning_rate=0.05
+    propagation=cavity.fitting.Nodes(2), batch=32, max_sweeps=300, learning_rate=0.05
 )
 
 
@@ -79,7 +79,7 @@ def test_a_deep_model_begins_as_its_sparse_gp(step, likelihood, mean, method):
         assert_close(site.mean, mean)
         assert_close(site.root @ np.swapaxes(site.root, -1, -2), cov, "factorised")
     start = eqx.tree_at(lambda m: m.layers[0].kernel.variance, start, np.asarray(1e-12))
-    tied = cavity.TiedPowerEP(propagation=cavity.Nodes(2), tolerance=1e-6)
+    tied = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(2), tolerance=1e-6)
     options = {"power": 0.0, "method": tied, "sites": sites, "max_iterations": 0}
     result = cavity.fit(start, X, y, **options)
     found, expected = (r.posterior.marginals(X[:9]) for r in (result, single))
@@ -120,7 +120,7 @@ def test_a_first_layer_begins_as_the_sparse_gp(step, likelihood, widths, functio
     start = HiddenStart((), (X,), widths)
     deeper, sites = at_rest(*deepen(model, single.posterior.process, start, 6), start)
     assert [layer.width for layer in deeper.layers] == [*widths, functions]
-    still = cavity.TiedPowerEP(propagation=cavity.Nodes(2), batch=60, max_sweeps=1)
+    still = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(2), batch=60, max_sweeps=1)
     still = dataclasses.replace(still, learning_rate=deep.STANDSTILL)
     options = {"power": 0.0, "method": still, "sites": sites, "max_iterations": 1}
     result = cavity.fit(deeper, X, y, **options)
@@ -146,7 +146,7 @@ def test_a_start_keeps_the_accuracy_of_the_sparse_gp(widths):
     )
     single = cavity.infer(model, X, y, power=0.0)
     start, sites = deepen(model, single.posterior.process, hidden_start(X, widths), 10)
-    still = cavity.TiedPowerEP(propagation=cavity.Nodes(2), batch=60, max_sweeps=1)
+    still = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(2), batch=60, max_sweeps=1)
     still = dataclasses.replace(still, learning_rate=deep.STANDSTILL)
     result = cavity.fit(start, X, y, power=0.0, method=still, sites=sites, max_iterations=1)
     before, after = (np.mean(r.posterior.predict(X).log_density(y)) for r in (single, result))
@@ -185,7 +185,7 @@ def test_steps_count_where_there_can_be_no_more(step, monkeypatch):
 
     def failing(*data, method, **options):
         if method.tied and method.batch is None:  # not of the sparse GP
-            raise cavity.NumericalError("no gradient")
+            raise cavity.fitting.NumericalError("no gradient")
         return learn(*data, method=method, **options)
 
     monkeypatch.setattr("cavity.learning.run.fits.fit", failing)
@@ -201,10 +201,10 @@ def test_steps_count_where_there_can_be_no_more(step, monkeypatch):
 @pytest.mark.parametrize(
     ("propagation", "rows", "repeats"),
     [
-        (cavity.Nodes(2), 60, 16),
-        (cavity.Nodes(2), 5000, 3),
-        (cavity.Nodes(4), 5000, 4),
-        (cavity.Moments(), 60, 1),
+        (cavity.fitting.Nodes(2), 60, 16),
+        (cavity.fitting.Nodes(2), 5000, 3),
+        (cavity.fitting.Nodes(4), 5000, 4),
+        (cavity.fitting.Moments(), 60, 1),
     ],
 )
 def test_few_rows_have_many_points_where_these_do_not_change(propagation, rows, repeats):

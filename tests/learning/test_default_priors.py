@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import cavity
-from cavity import kernels, likelihoods, priors
+from cavity import kernels, likelihoods
 from cavity.estimators.settings import Settings, build, parts_given
 from cavity.kernels.text_form import parse
 from cavity.learning.data.arrays import prepare
@@ -15,7 +15,7 @@ from cavity.learning.initialisation.models import Given
 from cavity.learning.integration.target import Target
 from cavity.numerics.jit import PROGRAMS
 from cavity.numerics.tree import named
-from cavity.parameters import bijections
+from cavity.parameters import bijections, priors
 
 
 def table(rows=30, columns=2, seed=0):

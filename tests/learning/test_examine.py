@@ -129,7 +129,7 @@ def test_rows_are_the_candidates_and_the_best_one_is_the_best_of_all():
 def test_t35_both_parts_of_the_function_add_up_to_it(power):
     result = cavity.infer(model(), X, Y, power=power)
     new = np.concatenate([X[:4], RANDOM.uniform(-3.0, 3.0, (5, 2)), [[50.0, 50.0]]])
-    parts = cavity.function_parts(result.posterior, new)
+    parts = cavity.diagnostics.function_parts(result.posterior, new)
     f = result.posterior.marginals(new)
     assert_close(parts.mean, f.mean, "factorised")
     assert_close(parts.var + parts.unlearnable_var, f.var, "factorised")
@@ -141,9 +141,9 @@ def test_t35_both_parts_of_the_function_add_up_to_it(power):
     assert parts.unlearnable_var[-1] == pytest.approx(VARIANCE)
     assert np.all(parts.var <= parts.prior_var + 1e-12)
     with pytest.raises(ValueError, match="given FullProcess"):
-        cavity.function_parts(cavity.infer(model(None), X, Y).posterior, new)
+        cavity.diagnostics.function_parts(cavity.infer(model(None), X, Y).posterior, new)
     with pytest.raises(ValueError, match="column"):
-        cavity.function_parts(result.posterior, new[:, :1])
+        cavity.diagnostics.function_parts(result.posterior, new[:, :1])
 
 
 def test_the_noise_stands_beside_what_is_left_unexplained():
@@ -270,7 +270,7 @@ def test_a_result_has_its_own_power_and_method():
     result = cavity.infer(model(), X, Y, power=1.0)
     for asked in ({"power": 0.5}, {"method": cavity.PowerEP()}, {"jitter": 1e-8}):
         (name,) = asked
-        for look in (cavity.examine, cavity.bracket):
+        for look in (cavity.examine, cavity.diagnostics.bracket):
             with pytest.raises(ValueError, match=f"has its own {name}"):
                 look(result, X, Y, **asked)
     assert cavity.examine(result).power == 1.0
@@ -310,8 +310,8 @@ def test_what_cannot_be_examined_is_refused_with_the_reason():
     with pytest.raises(ValueError, match="rows of a block share"):
         cavity.examine(blocked, X, Y)
     with pytest.raises(ValueError, match="rows in memory"):
-        cavity.examine(model(), cavity.Batches(lambda: iter([(X, Y)])))
-    streamed = cavity.infer(model(), cavity.Batches(lambda: iter([(X, Y)])), power=0.0)
+        cavity.examine(model(), cavity.fitting.Batches(lambda: iter([(X, Y)])))
+    streamed = cavity.infer(model(), cavity.fitting.Batches(lambda: iter([(X, Y)])), power=0.0)
     with pytest.raises(ValueError, match="give X and y"):
         cavity.examine(streamed)
     with pytest.raises(ValueError, match="slopes"):

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import parameters, priors
+from cavity import parameters
 from cavity.learning.data.scales import in_data_units, measure
 from cavity.learning.search import restarts
-from cavity.parameters import FIXED, Positive, bijections
+from cavity.parameters import FIXED, Positive, bijections, priors
 from tests.equivalence.problem import energy_and_gradient
 from tests.tolerances import assert_close
 

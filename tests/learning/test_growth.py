@@ -18,7 +18,7 @@ KERNEL = cavity.kernels.RBF(1.0, [0.5])
 
 
 def start(likelihood=cavity.likelihoods.Gaussian(0.01), points=4):
-    Z = cavity.select_inducing(KERNEL, X, points)
+    Z = cavity.initialisation.select_inducing(KERNEL, X, points)
     return cavity.GP(KERNEL, likelihood, cavity.inducing.Points(Z))
 
 
@@ -72,7 +72,7 @@ def test_the_usual_starts_get_as_many_points_as_have_grown():
     found = growth.at_points_of(start(points=11), usual, X, 0)
     assert [gp.inducing.size for gp in found] == [11, 11]
     assert [float(gp.likelihood.variance) for gp in found] == [0.01, 0.5]
-    Z = cavity.select_inducing(KERNEL, X, 11)
+    Z = cavity.initialisation.select_inducing(KERNEL, X, 11)
     np.testing.assert_array_equal(found[0].inducing.Z, Z)
     # not where there are too few distinct rows
     assert growth.at_points_of(start(points=11), usual, X[:5], 0) == []
@@ -144,7 +144,7 @@ def test_a_cap_that_ends_it_says_what_more_points_would_buy(monkeypatch):
         last.text,
     )
     Z = np.asarray(found.model.inducing.Z)
-    added = cavity.select_inducing(found.model.kernel, X, 15)[6:]
+    added = cavity.initialisation.select_inducing(found.model.kernel, X, 15)[6:]
     more = growth.with_points(found.model, np.concatenate([Z, added]))
     bounds = [cavity.infer(gp, X, Y, power=0).log_evidence for gp in (found.model, more)]
     assert said is not None

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import inducing, initial_inducing, kernels
+from cavity import inducing, initialisation, kernels
 from cavity.inducing import covariance
+from cavity.initialisation import initial_inducing
 from cavity.learning.initialisation.inducing_kinds import KINDS, correlation_lengths
 from tests.tolerances import assert_close
 
@@ -43,7 +44,7 @@ def test_starts_explain_most_of_what_points_explain(kind):
 
 def test_windows_stand_at_the_points_with_widths_in_proportion_to_lengthscales():
     found = initial_inducing(KERNEL, X, 5, kind="windows")
-    np.testing.assert_array_equal(found.centres, cavity.select_inducing(KERNEL, X, 5))
+    np.testing.assert_array_equal(found.centres, initialisation.select_inducing(KERNEL, X, 5))
     assert_close(found.widths[:, 0] / found.widths[:, 1], np.full(5, 1.5 / 0.4), "factorised")
 
 

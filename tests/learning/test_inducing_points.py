@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import cluster_blocks, select_inducing
+from cavity.initialisation import cluster_blocks, select_inducing
 
 KERNEL = cavity.kernels.RBF(1.3, [1.5, 2.0])
 X = np.random.default_rng(0).uniform(0, 3, (40, 2))

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import cavity
+from cavity import diagnostics, fitting
 from cavity.kernels import AbstractKernel
 from cavity.learning.data.arrays import check_power
 from cavity.learning.dispatch import dispatch
@@ -59,7 +60,7 @@ def test_learning_raises_the_jitter_too():
 
 @pytest.mark.parametrize("run", [cavity.infer, cavity.fit])
 def test_what_no_jitter_mends_names_a_culprit(run):
-    with pytest.raises(cavity.NumericalError, match=r"not positive definite even .* kernel that"):
+    with pytest.raises(fitting.NumericalError, match=r"not positive definite even .* kernel that"):
         run(almost(0.5), P.X, P.y)
 
 
@@ -74,7 +75,7 @@ def test_a_parameter_without_a_domain_can_still_be_the_culprit():
             return cavity.kernels.RBF().diag(X) / self.variance
 
     zero = cavity.GP(Bare(0.0), cavity.likelihoods.Gaussian())
-    with pytest.raises(cavity.NumericalError, match=r"parameter kernel\.variance is zero"):
+    with pytest.raises(fitting.NumericalError, match=r"parameter kernel\.variance is zero"):
         cavity.infer(zero, P.X, P.y)
 
 
@@ -265,16 +266,16 @@ def test_float64_in_32_bit_mode_is_refused(run):
 
 CHAINS = cavity.MCMC()
 OTHER_METHODS = {
-    "chains for single rows": (cavity.improve_marginals, CHAINS, ValueError, "has no sites"),
+    "chains for single rows": (diagnostics.improve_marginals, CHAINS, ValueError, "has no sites"),
     "tied sites for single rows": (
-        cavity.improve_marginals,
+        diagnostics.improve_marginals,
         cavity.TiedPowerEP(),
         ValueError,
         "tied sites need|a site per row",
     ),
-    "chains for two modes": (cavity.tierney_kadane, CHAINS, ValueError, r"is of Laplace\(\)"),
+    "chains for two modes": (diagnostics.tierney_kadane, CHAINS, ValueError, r"is of Laplace\(\)"),
     "EP for two modes": (
-        cavity.tierney_kadane,
+        diagnostics.tierney_kadane,
         cavity.PowerEP(),
         ValueError,
         r"is of Laplace\(\)",

@@ -78,7 +78,7 @@ def test_moments_are_those_of_a_grid(hold, rows):
     """Identity vanderwilk T67: both formulations, with errors from the scatter of chains."""
     mean, var = np.array([-0.4, 0.5, 1.0])[:rows], np.array([0.5, 0.3, 0.2])[:rows]
     Y = np.array([[1.4, -0.6], [0.2, 0.8], [-0.5, 0.9]])[:rows]
-    found = cavity.draw_inputs(
+    found = cavity.fitting.draw_inputs(
         MODEL, mean[:, None], var[:, None], Y, hold=hold, sampler=SAMPLER, jitter=1e-9
     )
     assert found.inputs.shape == (CHAINS, 60, rows, 1)
@@ -95,7 +95,7 @@ def test_latent_inputs_of_a_linear_kernel():
     mean, var = np.zeros(2), np.ones(2)
     Y = np.array([[0.9, -0.2], [0.5, 0.3]])
     model = cavity.GP(kernels.Linear(VARIANCE), likelihoods.Gaussian(NOISE))
-    found = cavity.draw_inputs(model, mean[:, None], var[:, None], Y, sampler=SAMPLER)
+    found = cavity.fitting.draw_inputs(model, mean[:, None], var[:, None], Y, sampler=SAMPLER)
     expected = on_a_grid(mean, var, Y, lambda X: VARIANCE * X[:, :, None] * X[:, None], 0.0)
     assert_alike(found, expected, most=0.08)
 
@@ -107,7 +107,7 @@ def test_one_row_says_nothing_of_its_input(hold):
 
     Without the ratio of the priors (X-22) a walk would have no bounds.
     """
-    found = cavity.draw_inputs(MODEL, [[2.0]], [[0.25]], [1.7], hold=hold, sampler=SAMPLER)
+    found = cavity.fitting.draw_inputs(MODEL, [[2.0]], [[0.25]], [1.7], hold=hold, sampler=SAMPLER)
     last = found.inputs[:, -1, 0, 0]
     assert stats.kstest(last, "norm", (2.0, 0.5)).pvalue > 1e-3
     assert found.values.shape == (CHAINS, 60, 1)
@@ -117,7 +117,7 @@ def test_one_row_says_nothing_of_its_input(hold):
 @HELD
 def test_known_inputs_stay_and_their_values_are_those_of_regression(hold):
     X, y = np.linspace(-1.0, 1.0, 5)[:, None] ** 3, np.array([0.1, 0.9, 0.4, -0.3, 0.2])
-    found = cavity.draw_inputs(MODEL, X, np.zeros_like(X), y, hold=hold, sampler=SAMPLER)
+    found = cavity.fitting.draw_inputs(MODEL, X, np.zeros_like(X), y, hold=hold, sampler=SAMPLER)
     np.testing.assert_array_equal(found.inputs, np.broadcast_to(X, (CHAINS, 60, 5, 1)))
     exact = cavity.infer(MODEL, X, y).posterior.marginals(X)
     values = found.values.reshape(-1, 5)
@@ -134,11 +134,11 @@ def test_columns_and_outputs_have_variances_of_their_own():
     )
     mean, var = np.array([[-0.5, 1.0], [0.5, -1.0]]), np.array([[0.3, 0.04], [0.3, 0.09]])
     Y = np.array([[1.0, 9.0], [-1.0, -9.0]])
-    found = cavity.draw_inputs(model, mean, var, Y, sampler=SAMPLER)
+    found = cavity.fitting.draw_inputs(model, mean, var, Y, sampler=SAMPLER)
     np.testing.assert_allclose(found.mean[:, 1], mean[:, 1], atol=0.02)
     np.testing.assert_allclose(found.var[:, 1], var[:, 1], rtol=0.1)
     one = cavity.GP(model.kernel, likelihoods.Gaussian(0.05))
-    alone = cavity.draw_inputs(one, mean, var, Y[:, 0], sampler=SAMPLER)
+    alone = cavity.fitting.draw_inputs(one, mean, var, Y[:, 0], sampler=SAMPLER)
     # the second output is next to noise
     np.testing.assert_allclose(found.mean[:, 0], alone.mean[:, 0], atol=0.08)
 
@@ -147,7 +147,7 @@ def test_columns_and_outputs_have_variances_of_their_own():
 def test_draws_of_chains_with_one_seed_are_alike():
     few = cavity.MCMC(draws=20, warmup=5, chains=2, keep=1, seed=3)
     data = [[0.0], [1.0]], [[0.1], [0.2]], [0.3, -0.4]
-    first, second = (cavity.draw_inputs(MODEL, *data, sampler=few) for _ in range(2))
+    first, second = (cavity.fitting.draw_inputs(MODEL, *data, sampler=few) for _ in range(2))
     np.testing.assert_array_equal(first.inputs, second.inputs)
     assert first.acceptance.shape == (2, 2)
     assert first.rhat().shape == first.ess().shape == (2, 1)
@@ -158,7 +158,7 @@ def test_draws_of_chains_with_one_seed_are_alike():
 def test_known_inputs_have_converged():
     few = cavity.MCMC(draws=20, warmup=5, chains=2, keep=1)
     var = [[0.1, 0.0], [0.0, 0.0]]
-    found = cavity.draw_inputs(MODEL, np.eye(2), var, [0.3, -0.4], sampler=few)
+    found = cavity.fitting.draw_inputs(MODEL, np.eye(2), var, [0.3, -0.4], sampler=few)
     np.testing.assert_array_equal(found.known, np.array(var) == 0.0)
     np.testing.assert_array_equal(found.rhat()[found.known], 1.0)
     np.testing.assert_array_equal(found.ess()[found.known], 40.0)
@@ -169,18 +169,18 @@ def test_known_inputs_have_converged():
 def test_what_is_refused():
     data = [[0.0], [1.0]], [[0.1], [0.2]], [0.3, -0.4]
     with pytest.raises(ValueError, match='"function" or "values"'):
-        cavity.draw_inputs(MODEL, *data, hold="neither")
+        cavity.fitting.draw_inputs(MODEL, *data, hold="neither")
     with pytest.raises(ValueError, match="not negative"):
-        cavity.draw_inputs(MODEL, data[0], [[0.1], [-0.2]], data[2])
+        cavity.fitting.draw_inputs(MODEL, data[0], [[0.1], [-0.2]], data[2])
     with pytest.raises(ValueError, match="shape of mean"):
-        cavity.draw_inputs(MODEL, data[0], [0.1, 0.2], data[2])
+        cavity.fitting.draw_inputs(MODEL, data[0], [0.1, 0.2], data[2])
     with pytest.raises(ValueError, match="2 rows"):
-        cavity.draw_inputs(MODEL, *data[:2], [0.3])
+        cavity.fitting.draw_inputs(MODEL, *data[:2], [0.3])
     sparse = cavity.GP(MODEL.kernel, MODEL.likelihood, inducing.Points([[0.0]]))
     with pytest.raises(ValueError, match="leave inducing out"):
-        cavity.draw_inputs(sparse, *data)
+        cavity.fitting.draw_inputs(sparse, *data)
     with pytest.raises(ValueError, match="StudentT"):
-        cavity.draw_inputs(cavity.GP(MODEL.kernel, likelihoods.StudentT()), *data)
+        cavity.fitting.draw_inputs(cavity.GP(MODEL.kernel, likelihoods.StudentT()), *data)
 
 
 FEW = cavity.MCMC(draws=20, warmup=5, chains=2, keep=1)
@@ -192,10 +192,10 @@ def test_draws_are_finite_or_refused(hold):
     smooth = cavity.GP(kernels.RBF(1.0, 8.0), likelihoods.Gaussian(0.1))
     mean, y = np.zeros((6, 1)), np.arange(6.0)
     with pytest.raises(NumericalError, match="jitter of 0 of the mean"):
-        cavity.draw_inputs(smooth, mean, mean + 0.1, y, hold=hold, sampler=FEW, jitter=0)
+        cavity.fitting.draw_inputs(smooth, mean, mean + 0.1, y, hold=hold, sampler=FEW, jitter=0)
     with pytest.raises(NumericalError, match="equal inputs"):
-        cavity.draw_inputs(smooth, mean, mean, y, hold=hold, sampler=FEW, jitter=0)
-    found = cavity.draw_inputs(smooth, mean, mean + 0.1, y, hold=hold, sampler=FEW)
+        cavity.fitting.draw_inputs(smooth, mean, mean, y, hold=hold, sampler=FEW, jitter=0)
+    found = cavity.fitting.draw_inputs(smooth, mean, mean + 0.1, y, hold=hold, sampler=FEW)
     assert np.all(np.isfinite(found.values))
 
 
@@ -209,19 +209,19 @@ def without_type_checks(monkeypatch):
 @pytest.mark.parametrize("jitter", [-1.0, np.nan, np.inf, "small"])
 def test_jitter_is_a_share(jitter):
     with pytest.raises(ValueError, match="finite number of at least 0"):
-        cavity.draw_inputs(MODEL, [[0.0]], [[1.0]], [0.3], sampler=FEW, jitter=jitter)
+        cavity.fitting.draw_inputs(MODEL, [[0.0]], [[1.0]], [0.3], sampler=FEW, jitter=jitter)
 
 
 def test_single_precision_is_refused():
     data = [[0.0], [1.0]], [[0.1], [0.2]], [0.3, -0.4]
     with jax.enable_x64(False):
         with pytest.raises(TypeError, match="64-bit numbers"):
-            cavity.draw_inputs(MODEL, *data)
+            cavity.fitting.draw_inputs(MODEL, *data)
         with pytest.raises(TypeError, match="mean is float64"):
-            cavity.draw_inputs(MODEL, np.array(data[0]), *data[1:])
+            cavity.fitting.draw_inputs(MODEL, np.array(data[0]), *data[1:])
     single = [np.array(a, np.float32) for a in data]
     with pytest.raises(TypeError, match="64-bit numbers"):
-        cavity.draw_inputs(MODEL, *single)
+        cavity.fitting.draw_inputs(MODEL, *single)
 
 
 @pytest.mark.usefixtures("without_type_checks")
@@ -230,11 +230,11 @@ def test_other_models_and_samplers_are_refused():
     linear: Any = cavity.LinearModel(cavity.weights.Laplace(), likelihoods.Gaussian())
     named, method = cast(Any, "mcmc"), cast(Any, cavity.PowerEP())
     with pytest.raises(TypeError, match="Gaussian process, given LinearModel"):
-        cavity.draw_inputs(linear, *data)
+        cavity.fitting.draw_inputs(linear, *data)
     with pytest.raises(TypeError, match="given 'mcmc'"):
-        cavity.draw_inputs(MODEL, *data, sampler=named)
+        cavity.fitting.draw_inputs(MODEL, *data, sampler=named)
     with pytest.raises(TypeError, match=r"cavity.MCMC\(...\), given PowerEP"):
-        cavity.draw_inputs(MODEL, *data, sampler=method)
+        cavity.fitting.draw_inputs(MODEL, *data, sampler=method)
     with pytest.raises(TypeError, match=r"cavity.MCMC\(...\), given PowerEP"):
         cavity.sample(MODEL, data[0], data[2], method)
 
@@ -244,13 +244,13 @@ def test_outputs_are_those_of_noise_and_mean(outputs):
     y = np.ones((2, outputs))
     noisy = cavity.GP(kernels.RBF(), likelihoods.Gaussian(np.array([0.1, 0.2])))
     with pytest.raises(ValueError, match=f"shape \\(2,\\), y has {outputs} output"):
-        cavity.draw_inputs(noisy, [[0.0], [1.0]], [[0.1], [0.2]], y)
+        cavity.fitting.draw_inputs(noisy, [[0.0], [1.0]], [[0.1], [0.2]], y)
     apart = cavity.GP(kernels.RBF(), likelihoods.Gaussian(), mean=means.Constant([1.0, 2.0]))
     with pytest.raises(ValueError, match=f"2 values for each input, y has {outputs} output"):
-        cavity.draw_inputs(apart, [[0.0], [1.0]], [[0.1], [0.2]], y)
+        cavity.fitting.draw_inputs(apart, [[0.0], [1.0]], [[0.1], [0.2]], y)
     nothing = cavity.GP(kernels.RBF(), likelihoods.Gaussian(0.0))
     with pytest.raises(ValueError, match="domain is positive"):
-        cavity.draw_inputs(nothing, [[0.0], [1.0]], [[0.1], [0.2]], y)
+        cavity.fitting.draw_inputs(nothing, [[0.0], [1.0]], [[0.1], [0.2]], y)
 
 
 def test_noisy_inducing_variables_leave_a_gap():

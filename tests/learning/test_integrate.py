@@ -161,10 +161,10 @@ def test_every_model_with_sites_of_its_own():
     assert np.isfinite(found.log_evidence)
     shares, parts = np.asarray(found.posterior.shares), found.posterior.parts
     each = [
-        cavity.coefficients(jax.tree.map(lambda a, i=i: a[i], parts)).mean
+        cavity.diagnostics.coefficients(jax.tree.map(lambda a, i=i: a[i], parts)).mean
         for i in range(len(shares))
     ]
-    own = cavity.coefficients(found.posterior)
+    own = cavity.diagnostics.coefficients(found.posterior)
     np.testing.assert_allclose(own.mean, shares @ np.stack(each), rtol=1e-10)
     assert np.all((own.lower < own.mean) & (own.mean < own.upper))
 

@@ -46,7 +46,7 @@ def test_noise_alone_is_told():
 @pytest.mark.parametrize("encoder", [False, True])
 def test_minibatches_start_from_some_rows_and_place_all(curve, encoder, monkeypatch):
     monkeypatch.setattr(latent, "ROWS", 20)
-    method = cavity.TiedPowerEP(propagation=cavity.Moments(), batch=10, max_sweeps=20)
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Moments(), batch=10, max_sweeps=20)
     for iterations in (0, 30):
         result = fitted(curve, method=method, encoder=encoder, max_iterations=iterations)
         assert result.posterior.latent.mean.shape == (ROWS, 1)
@@ -56,8 +56,8 @@ def test_minibatches_start_from_some_rows_and_place_all(curve, encoder, monkeypa
 @pytest.mark.slow
 def test_sites_of_inputs_start_from_variational_posteriors(curve):
     Y = curve
-    variational = cavity.TiedPowerEP(propagation=cavity.Nodes(20))
-    sites = cavity.TiedPowerEP(propagation=cavity.Nodes(20), input_sites=True)
+    variational = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(20))
+    sites = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(20), input_sites=True)
     options = {"power": 0.25, "max_iterations": 20}
     first, second = (fitted(Y, method=method, **options) for method in (variational, sites))
     assert second.log_evidence > first.log_evidence - 1.0

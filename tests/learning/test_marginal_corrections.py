@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import cavity
-from cavity import inducing, kernels, likelihoods
+from cavity import diagnostics, inducing, kernels, likelihoods
 from tests.oracle import dense
 
 X = np.array([[0.0], [0.5], [2.0]])
@@ -50,7 +50,7 @@ def exact(place):
     ids=["power EP", "Laplace"],
 )
 def test_jylanki_s53_marginals_are_closer_to_the_exact_ones(method, spread, density_share):
-    found = cavity.improve_marginals(PROBIT, X, LABELS, PLACES, method=method)
+    found = diagnostics.improve_marginals(PROBIT, X, LABELS, PLACES, method=method)
     np.testing.assert_allclose(found.weights.sum(axis=1), 1.0, rtol=1e-9)
     for i, place in enumerate(PLACES[:, 0]):
         values, density, mean, sd, skew = exact(float(place))
@@ -68,7 +68,7 @@ def test_jylanki_s53_marginals_are_closer_to_the_exact_ones(method, spread, dens
 
 
 def test_densities_of_outputs():
-    found = cavity.improve_marginals(PROBIT, X, LABELS, PLACES)
+    found = diagnostics.improve_marginals(PROBIT, X, LABELS, PLACES)
     chances = [np.exp(found.log_predictive_density(np.full(2, y))) for y in (0.0, 1.0)]
     np.testing.assert_allclose(sum(chances), 1.0, rtol=1e-9)
 
@@ -76,8 +76,8 @@ def test_densities_of_outputs():
 @pytest.mark.slow
 def test_with_as_many_inducing_points_as_rows_it_is_that_of_the_full_gp():
     options = {"power": 0.6, "jitter": 1e-10}
-    a = cavity.improve_marginals(PROBIT, X, LABELS, PLACES[1:], **options)
-    b = cavity.improve_marginals(SPARSE, X, LABELS, PLACES[1:], **options)
+    a = diagnostics.improve_marginals(PROBIT, X, LABELS, PLACES[1:], **options)
+    b = diagnostics.improve_marginals(SPARSE, X, LABELS, PLACES[1:], **options)
     np.testing.assert_allclose(a.mean, b.mean, rtol=1e-4)
     np.testing.assert_allclose(a.log_density, b.log_density, atol=1e-3)
 
@@ -97,14 +97,14 @@ def test_with_as_many_inducing_points_as_rows_it_is_that_of_the_full_gp():
 )
 def test_what_cannot_be_improved(model, options, message):
     with pytest.raises(ValueError, match=message):
-        cavity.improve_marginals(model, X, LABELS, PLACES, **options)
+        diagnostics.improve_marginals(model, X, LABELS, PLACES, **options)
 
 
 @pytest.mark.slow
 def test_counts_with_exposures_and_what_does_not_suit():
     counts, exposure = np.array([3.0, 5.0, 0.0]), np.array([2.0, 2.0, 4.0])
     model = cavity.GP(kernels.RBF(), likelihoods.Poisson())
-    found = cavity.improve_marginals(model, X, counts, PLACES, rows={"exposure": exposure})
+    found = diagnostics.improve_marginals(model, X, counts, PLACES, rows={"exposure": exposure})
     assert found.converged
     given = {"exposure": np.full(2, 10.0)}
     near = cavity.infer(model, X, counts, power=1.0, rows={"exposure": exposure})
@@ -116,4 +116,4 @@ def test_counts_with_exposures_and_what_does_not_suit():
     assert found.log_predictive_density(np.array([-1.0, 0.5]))[0] == -np.inf
     for places, message in ((X[:, 0], "matrix"), (X * np.nan, "X_new"), (X[:0], "row")):
         with pytest.raises(ValueError, match=message):
-            cavity.improve_marginals(model, X, counts, places)
+            diagnostics.improve_marginals(model, X, counts, places)

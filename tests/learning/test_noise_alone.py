@@ -16,7 +16,7 @@ RANDOM = np.random.default_rng(3)
 N = 60
 X = RANDOM.uniform(-3.0, 3.0, (N, 2))
 Y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.2 * RANDOM.normal(size=N)
-BRACKET = cavity.Bracket(-50.0, -49.0, 1.0 / N, -51.0, 0.0, True, "products", 3)
+BRACKET = cavity.diagnostics.Bracket(-50.0, -49.0, 1.0 / N, -51.0, 0.0, True, "products", 3)
 
 
 def test_gaussian_noise_has_the_density_of_one_normal_distribution_of_the_outputs():
@@ -117,7 +117,7 @@ def test_a_model_of_noise_has_a_tight_bracket_and_no_more_than_noise():
     flat = cavity.GP(
         kernels.RBF(1e-6, 1.0), likelihoods.Gaussian(np.var(y)), inducing.Points(X[:4])
     )
-    b = cavity.bracket(flat, X, y - y.mean())
+    b = cavity.diagnostics.bracket(flat, X, y - y.mean())
     verdict = judge_inducing(b, noise_alone(flat.likelihood, prepare(X, y)))
     assert b.width < 1e-3
     assert verdict.more_than_noise is False

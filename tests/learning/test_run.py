@@ -266,7 +266,7 @@ def test_refusals(monkeypatch):
     with pytest.raises(ValueError, match="the structure of the model"):
         cavity.fit(model, X, y, method=MCMC(), priors=flat(cavity.GP(KERNEL, Gaussian())))
     with pytest.raises(ValueError, match="has no sites"):
-        cavity.improve_marginals(model, X, y, X, method=MCMC())
+        cavity.diagnostics.improve_marginals(model, X, y, X, method=MCMC())
     with pytest.raises(TypeError, match="64-bit"):
         cavity.infer(model, X.astype("f4"), y.astype("f4"), method=MCMC())
     monkeypatch.setitem(__import__("sys").modules, "blackjax", None)

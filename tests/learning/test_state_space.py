@@ -134,7 +134,7 @@ def test_learning_with_one_site_for_each_state(batch, tmp_path):
     rng = np.random.default_rng(1)
     y = np.cumsum(rng.normal(size=(24, 1)), axis=0) * 0.2
     y[5] = np.nan
-    method = cavity.TiedPowerEP(propagation=cavity.Moments(), batch=batch, max_sweeps=60)
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Moments(), batch=batch, max_sweeps=60)
     labels = np.repeat(["a", "b", "c"], [11, 1, 12])
     options = {"states": 1, "points": 4, "emission": "identity", "power": 0.5}
     result = fit_state_space(y, series=labels, method=method, max_iterations=5, **options)
@@ -144,15 +144,15 @@ def test_learning_with_one_site_for_each_state(batch, tmp_path):
     future = result.posterior.forecast(4, propagation="moments")
     assert future.mean.shape == (3, 4, 1)
     assert result.posterior.smoothed().mean.shape == (24, 1)
-    cavity.save_module(tmp_path / "model", result.posterior, {})
-    again = cavity.load_module(tmp_path / "model")[0].forecast(4, propagation="moments")
+    cavity.fitting.save_module(tmp_path / "model", result.posterior, {})
+    again = cavity.fitting.load_module(tmp_path / "model")[0].forecast(4, propagation="moments")
     np.testing.assert_array_equal(again.mean, future.mean)
 
 
 @pytest.mark.slow
 def test_states_with_one_site_each_follow_further_rows():
     y = np.sin(0.4 * np.arange(24.0))[:, None]
-    method = cavity.TiedPowerEP(propagation=cavity.Moments())
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Moments())
     result = fit_state_space(
         y[:20], states=1, points=4, emission="identity", method=method, max_iterations=3
     )
@@ -183,7 +183,7 @@ def test_what_tied_states_are_not_for_is_refused_before_another_fit(monkeypatch)
 @pytest.mark.slow
 def test_learning_with_sites_on_states_starts_from_its_own():
     y = np.sin(0.4 * np.arange(16.0))[:, None]
-    method = cavity.TiedPowerEP(propagation=cavity.Moments(), input_sites=True)
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Moments(), input_sites=True)
     result = fit_state_space(
         y, states=1, points=4, emission="identity", method=method, max_iterations=2
     )

@@ -54,7 +54,7 @@ def test_information_of_one_step_is_that_of_the_gaussian():
     X = R.uniform(-1.0, 1.0, (8, 3))
     result = dynamics(kernels.RBF(0.5, 1.0), X, X[:, :2], means.Identity(2))
     controls = np.array([[0.0], [2.0], [4.0]])
-    found = cavity.suggest_controls(result, np.zeros(2), controls, paths=6_000)
+    found = cavity.fitting.suggest_controls(result, np.zeros(2), controls, paths=6_000)
     inputs = np.column_stack([np.zeros((3, 2)), controls])
     var = np.asarray(result.posterior.marginals(inputs).var)
     exact = 0.5 * np.sum(np.log1p(var / NOISE), axis=1)
@@ -71,7 +71,7 @@ def test_functions_are_consistent_along_a_trajectory():
     kernel = kernels.Active(kernels.RBF(0.5, 1.0), [1])
     result = dynamics(kernel, X, np.zeros((3, 1)))
     controls = np.zeros((1, 3))
-    found = cavity.suggest_controls(result, np.zeros(1), controls, paths=6_000)
+    found = cavity.fitting.suggest_controls(result, np.zeros(1), controls, paths=6_000)
     v = float(np.asarray(result.posterior.marginals(np.zeros((1, 2))).var)[0, 0])
     np.testing.assert_allclose(found.information[0], 0.5 * np.log1p(3.0 * v / NOISE), atol=0.15)
 
@@ -81,15 +81,15 @@ def test_misuse_of_controls_is_refused():
     result = dynamics(kernels.RBF(0.5, 1.0), X, X[:, :2])
     ok = np.zeros((2, 3, 1))
     with pytest.raises(ValueError, match="1 are controls; given 2"):
-        cavity.suggest_controls(result, np.zeros(2), np.zeros((2, 3, 2)))
+        cavity.fitting.suggest_controls(result, np.zeros(2), np.zeros((2, 3, 2)))
     with pytest.raises(ValueError, match="at least one step"):
-        cavity.suggest_controls(result, np.zeros(2), ok[:0])
+        cavity.fitting.suggest_controls(result, np.zeros(2), ok[:0])
     with pytest.raises(ValueError, match="NaN"):
-        cavity.suggest_controls(result, np.zeros(2), ok * np.nan)
+        cavity.fitting.suggest_controls(result, np.zeros(2), ok * np.nan)
     with pytest.raises(ValueError, match="1 column"):
-        cavity.suggest_controls(result, np.zeros(1), ok)
+        cavity.fitting.suggest_controls(result, np.zeros(1), ok)
     full = cavity.infer(cavity.GP(kernels.RBF(), likelihoods.Gaussian()), X, X[:, :2])
     with pytest.raises(TypeError, match=r"inducing=cavity\.inducing\.Points"):
-        cavity.suggest_controls(full, np.zeros(2), ok)
+        cavity.fitting.suggest_controls(full, np.zeros(2), ok)
     with pytest.raises(TypeError, match=r"of a cavity\.GP, given str"):
-        cavity.suggest_controls("model", np.zeros(2), ok)
+        cavity.fitting.suggest_controls("model", np.zeros(2), ok)

@@ -66,7 +66,7 @@ UNIT = cavity.kernels.RBF(1.0, np.full(4, 1.2))
 
 
 def sparse(likelihood=cavity.likelihoods.Gaussian(0.1)):
-    points = cavity.inducing.Points(cavity.select_inducing(UNIT, WIDE, 8))
+    points = cavity.inducing.Points(cavity.initialisation.select_inducing(UNIT, WIDE, 8))
     return cavity.GP(UNIT, likelihood, points)
 
 

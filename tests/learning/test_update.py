@@ -389,6 +389,6 @@ class TestRefused:
         with pytest.raises(TypeError, match="a full GP grows with its rows"):
             cavity.update(full, X, Y)
         small = cavity.infer(gp(), X, Y)
-        small = dataclasses.replace(small, posterior=cavity.compressed(small.posterior))
+        small = dataclasses.replace(small, posterior=cavity.fitting.compressed(small.posterior))
         with pytest.raises(TypeError, match="compressed"):
             cavity.update(small, X, Y)

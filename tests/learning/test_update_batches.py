@@ -16,7 +16,7 @@ def test_batches_are_the_rows_at_once(old):
     """Identity 12: with Gaussian noise at held parameters, scores and side data included."""
     parts = (slice(OLD, 30), slice(30, 30), slice(30, N))
     same = {"learn": False, "inducing": "keep"}
-    batches = cavity.Batches([(X[part], Y[part]) for part in parts])
+    batches = cavity.fitting.Batches([(X[part], Y[part]) for part in parts])
     result = cavity.update(old, batches, **same)
     direct = cavity.update(old, X[OLD:], Y[OLD:], **same)
     assert_close(result.log_evidence, direct.log_evidence, "factorised")
@@ -35,12 +35,12 @@ def test_batches_are_the_rows_at_once(old):
 
 
 def test_batches_that_say_too_much_or_nothing(old):
-    batches = cavity.Batches([(X[:2], Y[:2])])
+    batches = cavity.fitting.Batches([(X[:2], Y[:2])])
     with pytest.raises(TypeError, match="leave y out"):
         cavity.update(old, batches, Y[:2])
     with pytest.raises(ValueError, match="come with their batch"):
         cavity.update(old, batches, rows={"noise_variance": Y[:2]})
     with pytest.raises(ValueError, match="no rows"):
-        cavity.update(old, cavity.Batches([]))
+        cavity.update(old, cavity.fitting.Batches([]))
     with pytest.raises(TypeError, match="y is missing"):
         cavity.update(old, X)

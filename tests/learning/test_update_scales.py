@@ -107,10 +107,10 @@ def test_diagnostics_refuse_rows_that_are_gone():
     """Bounds of the evidence of the last rows alone are none of that of all rows."""
     old = cavity.infer(model(), X[FIRST], Y[FIRST])
     after = cavity.update(old, X[NEXT], Y[NEXT], learn=False, inducing="keep")
-    for look in (cavity.bracket, cavity.examine):
+    for look in (cavity.diagnostics.bracket, cavity.examine):
         with pytest.raises(ValueError, match="those from before are gone"):
             look(after)
     with pytest.raises(ValueError, match="those from before are gone"):
         cavity.integrate(after, X[NEXT], Y[NEXT])
     assert len(cavity.suggest(after, X[:5], n=2).rows) == 2  # by the posterior of all rows
-    assert cavity.bracket(model(), X[FIRST], Y[FIRST]).proved
+    assert cavity.diagnostics.bracket(model(), X[FIRST], Y[FIRST]).proved

@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 import cavity
-from cavity import likelihoods, weights
+from cavity import diagnostics, fitting, likelihoods, weights
 from cavity.learning.methods.mcmc import MCMC
 from cavity.parameters import FIXED, bijections
 from cavity.parameters.priors import LogNormal, flat
@@ -50,7 +50,7 @@ def ridge():
 
 def test_gaussian_weights(ridge):
     exact, drawn = ridge
-    truth, chains = cavity.coefficients(exact.posterior), drawn.chains
+    truth, chains = diagnostics.coefficients(exact.posterior), drawn.chains
     assert drawn.converged
     within(chains.weights["weights"], truth.mean, truth.deviation, chains.ess["weights"])
     mean, var = exact.posterior.marginals(X)
@@ -81,7 +81,7 @@ def test_predictions_average_over_draws(ridge):
 
 def test_coefficients_are_those_of_draws(ridge):
     exact, drawn = ridge
-    found, truth = (cavity.coefficients(r.posterior) for r in (drawn, exact))
+    found, truth = (diagnostics.coefficients(r.posterior) for r in (drawn, exact))
     for name in ("mean", "lower", "upper", "positive"):
         np.testing.assert_allclose(getattr(found, name), getattr(truth, name), atol=0.1)
     assert found.inclusion is None
@@ -178,14 +178,14 @@ def test_weights_that_are_not_negative(tmp_path):
     within(chains.weights["weights"], mean, deviation, chains.ess["weights"])
     matched = cavity.infer(model, X[:, 1:], Y)
     assert matched.converged
-    found = cavity.coefficients(matched.posterior)
+    found = diagnostics.coefficients(matched.posterior)
     np.testing.assert_allclose(found.mean, mean, atol=0.01)
     np.testing.assert_allclose(found.deviation, deviation, rtol=0.05)
     assert np.all(found.lower > 0.0)
     assert np.all(found.negative == 0.0)
     save(tmp_path / "half.cavity", matched.posterior, {})
     kept = load(tmp_path / "half.cavity")[0]
-    np.testing.assert_array_equal(cavity.coefficients(kept).lower, found.lower)
+    np.testing.assert_array_equal(diagnostics.coefficients(kept).lower, found.lower)
 
 
 @pytest.mark.slow
@@ -254,7 +254,7 @@ def test_several_functions():
     assert found.chains.latents.shape == (2, 20, 12, 3)
     chances = np.asarray(found.posterior.predict(X).probabilities)
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)
-    assert cavity.coefficients(found.posterior).mean.shape == (3, 3)
+    assert diagnostics.coefficients(found.posterior).mean.shape == (3, 3)
     alone = found.posterior.of_function(1).marginals(NEW)
     assert_close(np.asarray(alone.mean), found.posterior.marginals(NEW).mean[:, 1], "factorised")
 
@@ -336,7 +336,7 @@ def test_refusals(change, sampler, message):
 
 def test_chains_that_cannot_start_say_so():
     model = cavity.LinearModel(weights.Gaussian(), likelihoods.Gaussian(1e-310))
-    with pytest.raises(cavity.NumericalError, match="posterior of the weights"):
+    with pytest.raises(fitting.NumericalError, match="posterior of the weights"):
         cavity.sample(model, X, Y, FEW, learn=False)
 
 
@@ -363,8 +363,8 @@ def test_signs_of_draws_leave_out_the_spike(blocks):
     prior = weights.SpikeSlab(0.3, 1.0, 0.01)
     model = cavity.LinearModel(prior, NOISE, intercept=False, blocks=blocks)
     sampler = MCMC(draws=1600, warmup=200, chains=2, keep=3200)
-    drawn = cavity.coefficients(cavity.sample(model, X, Y, sampler, learn=False).posterior)
-    matched = cavity.coefficients(cavity.infer(model, X, Y, power=1.0).posterior)
+    drawn = diagnostics.coefficients(cavity.sample(model, X, Y, sampler, learn=False).posterior)
+    matched = diagnostics.coefficients(cavity.infer(model, X, Y, power=1.0).posterior)
     truth = signs_and_inclusion([0, 1, 2] if blocks is None else [0, 1, 1])
     for name, expected in zip(("negative", "positive", "inclusion"), truth, strict=True):
         np.testing.assert_allclose(getattr(drawn, name), expected, atol=0.08, err_msg=name)
@@ -376,11 +376,11 @@ def test_signs_of_draws_leave_out_the_spike(blocks):
 def test_what_draws_are_not_for():
     spiked = cavity.LinearModel(weights.SpikeSlab(0.3, 1.0, 0.01), NOISE)
     with pytest.raises(TypeError, match="by PowerEP, not MCMC"):
-        cavity.probability_zero(cavity.sample(spiked, X, Y, FEW, learn=False), [0])
+        diagnostics.probability_zero(cavity.sample(spiked, X, Y, FEW, learn=False), [0])
     network = cavity.Network(1, weights.Gaussian(), "erf", NOISE)
     found = cavity.sample(network, X, Y, FEW, learn=False)
     with pytest.raises(TypeError, match="given that of a Network"):
-        cavity.coefficients(found.posterior)
+        diagnostics.coefficients(found.posterior)
 
 
 def test_networks_refuse_spikes():

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from typing import Any
 
 import jax
 import numpy as np
@@ -40,7 +41,7 @@ LIBRARY = [
     "tierney_kadane",
     "update",
 ]
-# Functions of `cavity` that compute nothing, or call JAX on floors below the limit of threads.
+# Those that compute nothing, or call JAX on floors below the limit of threads.
 PLAIN = [
     "cluster_blocks",
     "coefficients",
@@ -79,14 +80,22 @@ def test_the_estimators_are_these():
     assert len(ESTIMATORS) == 11
 
 
+PLACES = (cavity, cavity.diagnostics, cavity.fitting, cavity.initialisation)
+FUNCTIONS: dict[str, Any] = {
+    name: member
+    for place in PLACES
+    for name in place.__all__
+    if inspect.isroutine(member := getattr(place, name))
+}
+
+
 @pytest.mark.parametrize("name", LIBRARY)
 def test_functions_of_the_library_have_one_blas_thread(name):
-    assert getattr(cavity, name).guard == one_blas_thread
+    assert FUNCTIONS[name].guard == one_blas_thread
 
 
 def test_every_other_function_of_the_library_is_known():
-    functions = {n for n in cavity.__all__ if inspect.isroutine(getattr(cavity, n))}
-    assert functions == {*LIBRARY, *PLAIN}
+    assert set(FUNCTIONS) == {*LIBRARY, *PLAIN}
 
 
 def state():

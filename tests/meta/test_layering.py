@@ -39,6 +39,9 @@ FLOORS = {
     "tables": 5,
     "report": 5,
     "cli": 5,
+    "diagnostics": 5,
+    "fitting": 5,
+    "initialisation": 5,
     "__main__": 5,
     "_version": 5,
 }

@@ -32,9 +32,9 @@ LINK = np.array([0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0])
 ROWS, PADDED = 8, 10
 JITTER = 1e-9
 PROPAGATIONS = {
-    "nodes": cavity.Nodes(24),
-    "moments": cavity.Moments(),
-    "linearised": cavity.Linearised(),
+    "nodes": cavity.fitting.Nodes(24),
+    "moments": cavity.fitting.Moments(),
+    "linearised": cavity.fitting.Linearised(),
 }
 
 

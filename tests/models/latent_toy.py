@@ -20,7 +20,7 @@ from cavity.learning.infer import as_dtype
 ROWS, OUTPUTS, NOISE, JITTER = 8, 3, 0.1, 1e-9
 LENGTHSCALE, VARIANCE = 0.8, 1.2
 Z = np.linspace(-1.8, 1.8, 4)[:, None]
-NODES, MOMENTS = cavity.Nodes(40), cavity.Moments()
+NODES, MOMENTS = cavity.fitting.Nodes(40), cavity.fitting.Moments()
 
 
 def kernel(X, Z):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import inducing, kernels, likelihoods
+from cavity import fitting, inducing, kernels, likelihoods
 from tests.tolerances import assert_close
 
 RNG = np.random.default_rng(2)
@@ -32,9 +32,9 @@ def test_vanderwilk_t45_predictions_and_size(functionals, likelihood, own, tmp_p
     y = Y + 3.0 * (np.arange(30) == 4)
     model = cavity.GP(KERNEL, likelihood, functionals, cavity.means.Constant(0.2))
     posterior = cavity.infer(model, X, y, power=0.5).posterior
-    small = cavity.compressed(posterior)
-    cavity.save_module(tmp_path / "model", small, {})
-    loaded, _ = cavity.load_module(tmp_path / "model")
+    small = fitting.compressed(posterior)
+    fitting.save_module(tmp_path / "model", small, {})
+    loaded, _ = fitting.load_module(tmp_path / "model")
     for other in (small, loaded):
         for a, b in zip(other.joint(NEW), posterior.joint(NEW), strict=True):
             assert_close(a, b, "quadrature", scale=1.0)
@@ -44,12 +44,12 @@ def test_vanderwilk_t45_predictions_and_size(functionals, likelihood, own, tmp_p
     assert small.numbers == 6 + 6 * 6 + raised + own + parameters
     assert small.numbers < posterior.numbers
     assert loaded.numbers == small.numbers
-    assert cavity.compressed(small).numbers == small.numbers
+    assert fitting.compressed(small).numbers == small.numbers
 
 
 def test_weights_are_those_of_the_mean():
     model = cavity.GP(KERNEL, likelihoods.Gaussian(0.05), POINTS)
-    small = cavity.compressed(cavity.infer(model, X, Y, power=0.0, jitter=0.0).posterior)
+    small = fitting.compressed(cavity.infer(model, X, Y, power=0.0, jitter=0.0).posterior)
     cross = np.asarray(KERNEL.cross(POINTS.Z, NEW))
     assert_close(small.process.weights[:, 0] @ cross, small.marginals(NEW).mean, scale=1.0)
 
@@ -62,7 +62,7 @@ def test_variances_that_an_outlier_raised_stay_raised():
     posterior = cavity.infer(model, places, np.array([3.0, 0.1]), power=1.0).posterior
     variance = np.asarray(posterior.marginals(places).var)
     assert variance[0] > 1.01
-    assert_close(cavity.compressed(posterior).marginals(places).var, variance, "quadrature")
+    assert_close(fitting.compressed(posterior).marginals(places).var, variance, "quadrature")
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ def test_several_functions_and_classes():
     labels = np.digitize(Y, [-0.5, 0.5]).astype(float)
     model = cavity.GP(KERNEL, likelihoods.Softmax(3), POINTS)
     posterior = cavity.infer(model, X, labels, method=cavity.TiedPowerEP(), power=0.0).posterior
-    small = cavity.compressed(posterior)
+    small = fitting.compressed(posterior)
     assert_close(
         small.predict(NEW).probabilities, posterior.predict(NEW).probabilities, "quadrature"
     )
@@ -82,4 +82,4 @@ def test_other_posteriors_are_refused():
     labels = np.digitize(Y, [-0.5, 0.5]).astype(float)
     dependent = cavity.infer(model, X, labels, method=cavity.PowerEP(coupled=True)).posterior
     with pytest.raises(TypeError, match="independent functions"):
-        cavity.compressed(dependent)
+        fitting.compressed(dependent)

@@ -25,7 +25,7 @@ from tests.models.tied_deep_toy import (
 from tests.tolerances import assert_close
 
 POWERS = [0.0, 0.3, 1.0]
-NODES = cavity.Nodes(40)
+NODES = cavity.fitting.Nodes(40)
 
 
 @pytest.fixture(scope="module")
@@ -78,18 +78,18 @@ def test_hidden_values_take_hundreds_of_points(toy):
     X, Y, _, _, model = toy
     data = prepare(X, Y, power=0.5, missing="skip")
     few, many = (
-        energy_at(model, data, cavity.TiedPowerEP(propagation=cavity.Nodes(count)))[0]
+        energy_at(model, data, cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(count)))[0]
         for count in (100, 400)
     )
     assert_close(many, few, "factorised")
     with pytest.raises(ValueError, match="from 1 to 1,000 nodes"):
-        energy_at(model, data, cavity.TiedPowerEP(propagation=cavity.Nodes(1001)))
+        energy_at(model, data, cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(1001)))
 
 
 # golden values of the specification, at fixed parameters; the power 0 value is a bound
 GOLDEN = {
     NODES: {0.0: -16.345, 0.1: -14.689, 0.5: -11.111, 1.0: -8.794},
-    cavity.Moments(): {0.0: -16.345, 0.1: -15.348, 0.5: -12.412, 1.0: -9.645},
+    cavity.fitting.Moments(): {0.0: -16.345, 0.1: -15.348, 0.5: -12.412, 1.0: -9.645},
 }
 
 
@@ -117,7 +117,7 @@ def test_nodes_are_unbiased_and_their_logarithm_is_low():
     rows, y, noise = 40_000, 0.3, 0.2
     bias = []
     for count in (2, 8):
-        z, log_weights = cavity.Nodes(count).points(2, rows, None, jnp.dtype(float))
+        z, log_weights = cavity.fitting.Nodes(count).points(2, rows, None, jnp.dtype(float))
         seen = np.einsum("kn,k->n", density(np.asarray(z), y, noise), np.exp(log_weights))
         nodes, weights = np.polynomial.hermite_e.hermegauss(60)
         grid = np.stack(np.meshgrid(nodes, nodes), -1)
@@ -202,7 +202,7 @@ def test_minibatches_are_unbiased(plane):
     X, y, Z = plane
     model = wide_model(Z, likelihoods.Gaussian(0.1))
     data = prepare(X, y, power=0.5)
-    method = cavity.TiedPowerEP(propagation=cavity.Nodes(3, kept=True))
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(3, kept=True))
     whole, _ = energy_at(model, data, method)
     parts = [
         energy_at(
@@ -233,7 +233,7 @@ def test_sizes_are_functions_that_share_a_kernel(rng):
 
     Z = rng.standard_normal((4, 3))
     data = prepare(X, Y, power=0.5, missing="skip")
-    method = cavity.TiedPowerEP(propagation=cavity.Nodes(3))
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(3))
     shared, each = model((kernel, other), sizes=(1, 2)), model((kernel, other, other))
     found, (sites,) = energy_at(shared, data, method)
     apart = [
@@ -248,7 +248,7 @@ def test_sizes_are_functions_that_share_a_kernel(rng):
 def test_marginals_are_those_of_coherent_draws(plane):
     X, y, Z = plane
     model = wide_model(Z, likelihoods.Gaussian(0.1))
-    method = cavity.TiedPowerEP(propagation=cavity.Nodes(4))
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(4))
     result = cavity.fit(model, X, y, method=method, max_iterations=30)
     posterior, new = result.posterior, X[:5]
     mean, var = posterior.marginals(new)
@@ -280,7 +280,7 @@ def test_marginals_are_those_of_coherent_draws(plane):
 def test_a_line_per_layer_says_what_it_does(plane):
     """Inner layers at their start are linear; the divergence is that of dense Gaussians."""
     X, y, Z = plane
-    method = cavity.TiedPowerEP(propagation=cavity.Nodes(4), max_sweeps=5)
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(4), max_sweeps=5)
     posterior = cavity.infer(
         wide_model(Z, likelihoods.Gaussian(0.1)), X, y, method=method
     ).posterior
@@ -298,7 +298,7 @@ def test_a_line_per_layer_says_what_it_does(plane):
 
 def test_predictions_do_not_depend_on_the_order_of_rows(plane):
     X, y, Z = plane
-    method = cavity.TiedPowerEP(propagation=cavity.Nodes(4), max_sweeps=5)
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(4), max_sweeps=5)
     found = cavity.infer(wide_model(Z, likelihoods.Gaussian(0.1)), X, y, method=method)
     forward, backward = (found.posterior.predict(new).mean for new in (X, X[::-1]))
     assert_close(forward, backward[::-1])
@@ -309,7 +309,7 @@ def test_two_latent_functions_of_one_output(plane):
     """The noise has a function of its own, which reads the hidden values too."""
     X, y, Z = plane
     model = wide_model(Z, likelihoods.HeteroscedasticGaussian(), width=2)
-    method = cavity.TiedPowerEP(propagation=cavity.Linearised(), max_sweeps=20)
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Linearised(), max_sweeps=20)
     posterior = cavity.infer(model, X, y, method=method).posterior
     assert posterior.marginals(X).mean.shape == (24, 2)
     assert_close(posterior.of_function(1).marginals(X).mean, posterior.marginals(X).mean[:, 1])
@@ -320,10 +320,10 @@ def test_two_latent_functions_of_one_output(plane):
 def test_files_hold_deep_models(plane, tmp_path):
     X, y, Z = plane
     model = wide_model(Z, likelihoods.Bernoulli())
-    method = cavity.TiedPowerEP(propagation=cavity.Nodes(4), max_sweeps=5)
+    method = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(4), max_sweeps=5)
     found = cavity.infer(model, X, (y > 0.0).astype(float), method=method)
-    cavity.save_module(tmp_path / "deep.cavity", found.posterior, {})
-    posterior, _ = cavity.load_module(tmp_path / "deep.cavity")
+    cavity.fitting.save_module(tmp_path / "deep.cavity", found.posterior, {})
+    posterior, _ = cavity.fitting.load_module(tmp_path / "deep.cavity")
     assert_close(posterior.predict(X).mean, found.posterior.predict(X).mean)
 
 

@@ -53,7 +53,7 @@ def refusals():
             cavity.DeepGP([one], likelihoods.StudentT()), X, y, **hidden),
             "for StudentT give method=cavity.TiedPowerEP()"),
         "hidden batches": (lambda X, y: cavity.fit(
-            cavity.DeepGP([one], gaussian), cavity.Batches(lambda: [(X, y)]), **hidden),
+            cavity.DeepGP([one], gaussian), cavity.fitting.Batches(lambda: [(X, y)]), **hidden),
             "the rows must be in memory"),
         "hidden nodes": (lambda X, y: cavity.infer(cavity.DeepGP([noisy, one], gaussian), X, y,
             method=cavity.PowerEP(hidden="conditional_nodes")),
@@ -66,7 +66,7 @@ def refusals():
             method=cavity.PowerEP(hidden="nested")), "give one of 'chain', 'factorised'"),
         "hidden name": (lambda X, y: cavity.PowerEP(hidden="markov"),
                         "hidden must be one of factorised, chain"),
-        "nodes": (lambda X, y: cavity.Nodes(0), "at least one point per row")}  # fmt: skip
+        "nodes": (lambda X, y: cavity.fitting.Nodes(0), "at least one point per row")}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", refusals())

@@ -11,7 +11,7 @@ import pytest
 from scipy import special
 
 import cavity
-from cavity import likelihoods, weights
+from cavity import initialisation, likelihoods, weights
 from cavity.inference.energy import energy
 from cavity.inference.networks.activations import activation_of
 from cavity.inference.networks.term import through_layers
@@ -33,7 +33,7 @@ def settled():
     """A network with three units and two above them, and its settled sites."""
     X, y = table()
     model = cavity.Network((3, 2), weights.Gaussian(0.5), "erf", NOISE)
-    start = cavity.network_at_mode(model, X, y)
+    start = initialisation.network_at_mode(model, X, y)
     return start, cavity.infer(start, X, y, power=0.5), X, y
 
 
@@ -44,10 +44,10 @@ def test_a_unit_above_that_is_passed_on_is_the_output_of_the_network_below():
     prior, own = weights.Gaussian(0.5), weights.Gaussian(1.3)
     below = cavity.Network(1, prior, "identity", NOISE, output=own, bias=0.7)
     hidden, output = np.array([[0.5], [0.3], [0.0]]), np.array([0.9, 0.2])
-    below = dataclasses.replace(below, start=cavity.NetworkStart(hidden, output))
+    below = dataclasses.replace(below, start=initialisation.NetworkStart(hidden, output))
     straight: Any = {"inner": own, "intercept": 0.7, "output_weights": [1.0, 0.0]}
     above = cavity.Network((1, 1), prior, "identity", NOISE, **straight)
-    start = cavity.NetworkStart(hidden, np.array([1.0, 0.0]), inner=[output[:, None]])
+    start = initialisation.NetworkStart(hidden, np.array([1.0, 0.0]), inner=[output[:, None]])
     above = dataclasses.replace(above, start=start)
     below = eqx.tree_at(lambda m: m.intercept, below, jnp.asarray(0.7))
     one, two = (cavity.infer(m, X, y, power=0.5) for m in (below, above))
@@ -126,8 +126,8 @@ def test_rows_without_output_say_nothing(settled):
 
 def test_a_file_keeps_it(settled, tmp_path):
     _, result, X, _ = settled
-    cavity.save_module(tmp_path / "deep.safetensors", result.posterior, {})
-    loaded, _ = cavity.load_module(tmp_path / "deep.safetensors")
+    cavity.fitting.save_module(tmp_path / "deep.safetensors", result.posterior, {})
+    loaded, _ = cavity.fitting.load_module(tmp_path / "deep.safetensors")
     pairs = zip(loaded.marginals(X[:4]), result.posterior.marginals(X[:4]), strict=True)
     for one, other in pairs:
         np.testing.assert_allclose(one, other, rtol=1e-12)
@@ -164,11 +164,11 @@ def test_refusals():
     wide = cavity.Network((3, 2), prior, "erf", NOISE, inner=weights.Gaussian(np.ones(4)))
     with pytest.raises(ValueError, match="inner weights has a parameter with 4 values"):
         cavity.infer(wide, X, y)
-    start = cavity.NetworkStart(np.eye(3), np.ones(3))
+    start = initialisation.NetworkStart(np.eye(3), np.ones(3))
     with pytest.raises(ValueError, match="start must have hidden, inner"):
         cavity.infer(cavity.Network((3, 2), prior, "erf", NOISE, start=start), X, y)
     same = np.tile([[0.5], [0.2], [0.1]], 3)
     with pytest.warns(UserWarning, match="alike"):
-        apart = cavity.NetworkStart(same, np.ones(3), inner=[np.ones((4, 2))])
+        apart = initialisation.NetworkStart(same, np.ones(3), inner=[np.ones((4, 2))])
     assert np.ptp(np.asarray(apart.hidden), axis=1).max() > 1e-3
     assert np.ptp(np.asarray(apart.inner[0]), axis=1).max() > 1e-3

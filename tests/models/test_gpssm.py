@@ -297,7 +297,7 @@ def test_refusals():
         cavity.GPSSM(layer(1, noise=0.1), cavity.likelihoods.Gaussian(0.2), initial_variance=0.0)
     with pytest.raises(ValueError, match="process noise"):
         cavity.GPSSM(layer(1, noise=None), cavity.likelihoods.Gaussian(0.2))
-    batches = cavity.Batches(lambda: iter([(np.zeros((4, 1)), y)]))
+    batches = cavity.fitting.Batches(lambda: iter([(np.zeros((4, 1)), y)]))
     refused("must be in memory", controlled, batches)
     counts = cavity.GPSSM(layer(1, noise=0.1), cavity.likelihoods.Poisson(), layer(1, noise=None))
     refused("no closed form", counts, None, y)

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import cavity
-from cavity import inducing, kernels, likelihoods, means
+from cavity import fitting, inducing, kernels, likelihoods, means
 from cavity.inference.factors.tied import TiedSite
 from cavity.inference.hidden_sites import sited_value
 from cavity.inference.variables.hidden_values import HiddenSites
@@ -33,7 +33,7 @@ from tests.models.tied_deep_toy import (
 from tests.tolerances import assert_close
 
 POWERS = [0.0, 0.3, 1.0]
-NODES = cavity.Nodes(40)
+NODES = fitting.Nodes(40)
 
 
 def sited(propagation=NODES, **settings):
@@ -68,7 +68,7 @@ def test_energy_is_that_of_a_sum_over_functions_and_values(power):
     """One hidden layer, outputs missing in different places, sites of every sign."""
     X, Y, Z1, Z2, model = two_outputs_model()
     data = prepare(X, Y, power=power, missing="skip")
-    value, ((*tied, on_hidden),) = energy_at(model, data, sited(cavity.Nodes(60)))
+    value, ((*tied, on_hidden),) = energy_at(model, data, sited(fitting.Nodes(60)))
     tied = [TiedSite(*map(np.asarray, (s.mean, s.raw))) for s in tied]
     assert np.std(on_hidden.log_width) > 0.2
     known = {"nodes": 80, "on_hidden": on_hidden}
@@ -90,7 +90,7 @@ def test_energy_of_two_hidden_layers_is_that_of_nested_sums(power):
     X, y = np.array([[-0.4], [0.7]]), np.array([0.3, -0.5])
     Z = np.linspace(-1.0, 1.0, 3)[:, None]
     data = prepare(X, y, power=power)
-    value, ((*tied, on_hidden),) = energy_at(three_layers(Z), data, sited(cavity.Nodes(6000)))
+    value, ((*tied, on_hidden),) = energy_at(three_layers(Z), data, sited(fitting.Nodes(6000)))
     z, w = np.polynomial.hermite_e.hermegauss(22)
     w = w / w.sum()
     cavities = []
@@ -122,7 +122,7 @@ def test_energy_of_two_hidden_layers_is_that_of_nested_sums(power):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("propagation", [NODES, cavity.Nodes(5), cavity.Moments()])
+@pytest.mark.parametrize("propagation", [NODES, fitting.Nodes(5), fitting.Moments()])
 @pytest.mark.parametrize("power", POWERS)
 def test_without_precision_the_conditional_is_the_models_own(propagation, power):
     """The explicit conditional is contained: all sites t = 1."""
@@ -141,7 +141,7 @@ def test_the_error_of_a_small_power_is_linear_in_it():
 
     def value(power):
         data = prepare(X, Y, power=power, missing="skip")
-        return energy_at(model, data, sited(cavity.Nodes(5)))[0]
+        return energy_at(model, data, sited(fitting.Nodes(5)))[0]
 
     zero = value(0.0)
     errors = [value(power) - zero for power in (1e-3, 1e-4)]
@@ -158,7 +158,7 @@ def test_functions_of_a_layer_may_have_noise_of_their_own():
         return cavity.DeepGP([hidden, last], model.likelihood)
 
     data = prepare(X, Y, power=0.3, missing="skip")
-    method = sited(cavity.Nodes(5))
+    method = sited(fitting.Nodes(5))
     alike = energy_at(wide([0.15, 0.15]), data, method)[0]
     assert_close(alike, energy_at(wide(0.15), data, method)[0])
     assert energy_at(wide([0.15, 0.2]), data, method)[0] != pytest.approx(alike, rel=1e-4)
@@ -175,7 +175,7 @@ def test_at_power_one_sites_change_nothing():
 
 
 # golden value of the specification at power 0, where mean field has -13.349 and the truth is -7.70
-GOLDEN = {NODES: -12.138, cavity.Moments(): -12.138}
+GOLDEN = {NODES: -12.138, fitting.Moments(): -12.138}
 
 
 @pytest.mark.slow
@@ -203,7 +203,7 @@ def test_a_linear_gaussian_model_has_its_exact_evidence():
         for W, noise in ((A, 0.3), (B, 0.2), (C, None))
     ]
     model = cavity.DeepGP(layers, likelihoods.Gaussian(0.1))
-    method = sited(cavity.Moments(), tolerance=1e-9)
+    method = sited(fitting.Moments(), tolerance=1e-9)
     found = cavity.infer(model, X, y, power=0.5, method=method)
     variance = 0.1 + np.sum(0.3 * (B @ C) ** 2) + np.sum(0.2 * C**2)
     expected = stats.norm.logpdf(y, (X @ A @ B @ C)[:, 0], np.sqrt(variance)).sum()
@@ -215,7 +215,7 @@ def test_minibatches_are_unbiased():
     X, Y, _, _, model = two_outputs_model()
     X, Y = np.tile(X, (2, 1))[:12], np.tile(Y, (2, 1))[:12]
     data = prepare(X, Y, power=0.5, missing="skip")
-    method = sited(cavity.Nodes(3, kept=True))
+    method = sited(fitting.Nodes(3, kept=True))
     problem = data.problem(as_dtype(model, data), method.approximation, 1e-9)
     sites = random_sites(problem)
     whole = float(compiled_energy(problem, sites))
@@ -255,7 +255,7 @@ def test_rows_without_outputs_and_padding_do_not_count():
 def test_fits_with_sites_predict(batch):
     """Learning goes on from where inference ends; predictions are of functions."""
     X, y, model = step_model()
-    method = sited(cavity.Nodes(8), batch=batch, max_sweeps=100)
+    method = sited(fitting.Nodes(8), batch=batch, max_sweeps=100)
     result = cavity.fit(model, X, y, power=0.5, method=method, max_iterations=30)
     assert result.log_evidence > (-11.0 if batch is None else -13.0)
     predictive = result.posterior.predict(np.linspace(-1.2, 1.2, 5)[:, None])
@@ -270,7 +270,7 @@ def test_what_can_have_no_sites_is_named():
     without = cavity.DeepGP([model.layers[0], silent, last], model.likelihood)
     with pytest.raises(ValueError, match=r"layer 2 of 3 has no noise variance.*leave hidden"):
         cavity.infer(without, X, y, method=sited())
-    batches = cavity.Batches(lambda: iter([(X, y)]))
+    batches = fitting.Batches(lambda: iter([(X, y)]))
     with pytest.raises(ValueError, match="hidden values of every row have numbers of their own"):
         cavity.infer(model, batches, method=sited(batch=4))
     with pytest.raises(ValueError, match="whose inner layers have a noise_variance"):

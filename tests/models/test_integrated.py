@@ -11,12 +11,12 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import cavity
-from cavity import inducing, kernels, likelihoods, means, priors, weights
+from cavity import diagnostics, fitting, inducing, kernels, likelihoods, means, weights
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
 from cavity.likelihoods import Integrated
-from cavity.parameters import FIXED, INTEGRATED, bijections
+from cavity.parameters import FIXED, INTEGRATED, bijections, priors
 from cavity.parameters.gaussian_scale import GaussianScales
 from cavity.persistence.model_file import load_module, save_module
 from cavity.weights.integrated import IntegratedPrior
@@ -72,7 +72,7 @@ def test_the_evidence_is_near_the_dense_integral():
     mean = np.exp(log_p - logsumexp(log_p)) @ z
     found = cavity.infer(gp(), X, Y)
     assert found.log_evidence == pytest.approx(exact, abs=0.05)
-    marginal = cavity.integrated_parameters(found.posterior)["likelihood.variance"]
+    marginal = diagnostics.integrated_parameters(found.posterior)["likelihood.variance"]
     assert np.log(marginal.median) == pytest.approx(mean, abs=0.03)
     assert marginal.lower < marginal.median < marginal.upper
 
@@ -145,7 +145,7 @@ def test_a_parameter_is_learned_then_released():
     assert result.sites.converged
     fitted: Any = result.model
     assert fitted.likelihood.latents == 2
-    assert set(cavity.integrated_parameters(result.posterior)) == {"likelihood.variance"}
+    assert set(diagnostics.integrated_parameters(result.posterior)) == {"likelihood.variance"}
     held = cavity.fit(model, X, Y, max_iterations=15)
     assert abs(result.log_evidence - held.log_evidence) < 5.0
     assert str(result.bijections.likelihood.likelihood.variance) == "fixed"
@@ -221,7 +221,7 @@ def test_noise_and_prior_variance_against_the_integral_over_both(shape):
     exact = logsumexp(log_p) + np.log((13.0 / 160.0) * (12.0 / 160.0))
     assert found.log_evidence == pytest.approx(exact, abs=0.7)
     share = np.exp(log_p - logsumexp(log_p))
-    marginals = cavity.integrated_parameters(found.posterior, level=0.6826894921)
+    marginals = diagnostics.integrated_parameters(found.posterior, level=0.6826894921)
     for name, grid in (("likelihood.variance", a), ("prior.variance", b)):
         mean = np.sum(share * grid)
         deviation = np.sqrt(np.sum(share * (grid - mean) ** 2))
@@ -237,7 +237,7 @@ def test_noise_and_prior_variance_against_the_integral_over_both(shape):
     )
     spread = np.einsum("pn,abn->pab", seen, conditional)
     var += np.einsum("ab,pab->p", share, spread**2) - mean**2
-    own = cavity.coefficients(found.posterior)
+    own = diagnostics.coefficients(found.posterior)
     assert own.mean.shape == (shape[1],)
     np.testing.assert_array_less(np.abs(own.mean - mean), 0.1 * np.sqrt(var))
     np.testing.assert_allclose(own.deviation, np.sqrt(var), rtol=0.08)
@@ -286,15 +286,15 @@ def test_share_and_noise_of_spike_and_slab():
     options = chosen(model, both, (priors.LogNormal(0.3, 1.0), priors.LogitNormal(0.2, 1.0)))
     result = cavity.fit(model, Z, y, max_iterations=10, **options)
     assert result.sites.converged
-    found = cavity.integrated_parameters(result.posterior)
+    found = diagnostics.integrated_parameters(result.posterior)
     assert 0.05 < found["prior.share"].median < 0.6
     assert 0.1 < found["likelihood.variance"].median < 0.5
-    inclusion = cavity.coefficients(result.posterior).inclusion
+    inclusion = diagnostics.coefficients(result.posterior).inclusion
     assert inclusion is not None
     assert np.all(inclusion[:3] > 0.95)
     assert np.all(inclusion[3:] < 0.5)
     with pytest.raises(ValueError, match="share of the slab is held"):
-        cavity.probability_zero(result, [4])
+        diagnostics.probability_zero(result, [4])
 
 
 @pytest.mark.slow
@@ -311,24 +311,26 @@ def test_one_parameter_for_each_group(tmp_path):
     )
     found = cavity.infer(model, Z, y)
     assert found.converged
-    marginal = cavity.integrated_parameters(found.posterior)["prior.variance"]
+    marginal = diagnostics.integrated_parameters(found.posterior)["prior.variance"]
     assert marginal.median.shape == (2,)
     assert marginal.median[0] > marginal.median[1]
     save_module(tmp_path / "a", found.posterior, {})
     same: Any = load_module(tmp_path / "a")[0]
-    again = cavity.integrated_parameters(same)["prior.variance"]
+    again = diagnostics.integrated_parameters(same)["prior.variance"]
     np.testing.assert_array_equal(again.upper, marginal.upper)
     held = cavity.LinearModel(weights.Gaussian(np.ones(2)), noise, intercept=False, groups=groups)
     options = chosen(held, lambda m: m.prior.variance, priors.LogNormal(1.0, 1.0))
     result = cavity.fit(held, Z, y, max_iterations=5, **options)
-    assert cavity.integrated_parameters(result.posterior)["prior.variance"].median.shape == (2,)
+    assert diagnostics.integrated_parameters(result.posterior)["prior.variance"].median.shape == (
+        2,
+    )
 
 
 def test_data_and_settings_that_do_not_go_with_it():
     model = gp(8, likelihoods.Gaussian(0.1))
     options = chosen(model, lambda m: m.likelihood.variance, priors.LogNormal(0.1, 1.0))
     with pytest.raises(ValueError, match="rows must be in memory"):
-        cavity.fit(model, cavity.Batches([(X, Y)]), **options)
+        cavity.fit(model, fitting.Batches([(X, Y)]), **options)
     with pytest.raises(ValueError, match="noise variances of their own"):
         cavity.fit(model, X, Y, rows={"noise_variance": np.full(40, 0.1)}, **options)
     with pytest.raises(ValueError, match="not in a schedule"):
@@ -338,7 +340,7 @@ def test_data_and_settings_that_do_not_go_with_it():
     with pytest.raises(ValueError, match=r"one output, y has 2.*cavity.integrate"):
         cavity.fit(model, X, np.column_stack([Y, Y]), **options)
     with pytest.raises(ValueError, match="for parameters that are held"):
-        cavity.bracket(gp(8), X, Y)
+        diagnostics.bracket(gp(8), X, Y)
     found = cavity.infer(gp(8), X[:20], Y[:20])
     with pytest.raises(TypeError, match="some that are integrated out"):
         cavity.update(found, X[20:], Y[20:])
@@ -351,7 +353,7 @@ def test_where_sites_do_not_settle_it_is_integrated_about_the_mode():
     result = cavity.fit(model, X, Y, max_iterations=5, method=method, **options)
     assert "did not settle: instead, a grid of" in result.message
     fitted: Any = result.model
-    marginal = cavity.integrated_parameters(result.posterior)["likelihood.variance"]
+    marginal = diagnostics.integrated_parameters(result.posterior)["likelihood.variance"]
     assert marginal.lower < float(fitted.likelihood.variance) < marginal.upper
     expected = cavity.infer(cavity.GP(fitted.kernel, NOISE_TENTH, fitted.inducing), X, Y)
     assert result.log_evidence == pytest.approx(expected.log_evidence, abs=0.1)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import cavity
-from cavity import inducing, kernels, likelihoods
+from cavity import fitting, inducing, kernels, likelihoods
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import some_rows
 from cavity.learning.infer import as_dtype
@@ -23,7 +23,7 @@ from tests.models.tied_deep_toy import (
 )
 from tests.tolerances import assert_close
 
-NODES = cavity.Nodes(10)
+NODES = fitting.Nodes(10)
 TIED = cavity.TiedPowerEP(propagation=NODES)
 Z = np.array([[-0.9, 0.4], [0.1, -1.0], [0.2, 1.1], [0.8, -0.3]])
 
@@ -210,7 +210,7 @@ def test_predictions_average_over_the_prior_of_latent_inputs(two_modes):
 
 
 REFUSED = {
-    "moments": ({"propagation": cavity.Moments()}, "give propagation=cavity.Nodes"),
+    "moments": ({"propagation": fitting.Moments()}, "give propagation=fitting.Nodes"),
     "natural": ({"batch": 4, "natural": 0.1}, "leave natural=None"),
     "sites": ({"input_sites": True}, "leave input_sites=False"),
 }
@@ -234,6 +234,6 @@ def test_models_that_do_not_fit_are_named():
         cavity.infer(model, X, y, method=TIED, missing="skip")
     with pytest.raises(ValueError, match="latent inputs needs method=cavity"):
         cavity.infer(one_layer(), X, y, method=cavity.PowerEP(hidden="chain"), missing="skip")
-    batches = cavity.Batches(lambda: iter([(X, np.nan_to_num(y))]))
+    batches = fitting.Batches(lambda: iter([(X, np.nan_to_num(y))]))
     with pytest.raises(ValueError, match="latent inputs or hidden values of every row"):
         cavity.infer(one_layer(), batches, method=cavity.TiedPowerEP(batch=4))

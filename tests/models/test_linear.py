@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.linear_model import BayesianRidge
 
 import cavity
-from cavity import kernels, likelihoods, weights
+from cavity import diagnostics, kernels, likelihoods, weights
 from cavity.inference.weights.variable import WeightMessages, Weights
 from tests.models.linear_slopes import assert_slopes_are_differences
 from tests.tolerances import assert_close
@@ -62,7 +62,7 @@ def test_sites_of_a_gaussian_prior_are_the_prior(shape, power):
     found = cavity.infer(cavity.LinearModel(prior, noise, prior_power=power), X, y)
     assert found.converged
     assert abs(found.log_evidence - exact.log_evidence) < 1e-4
-    means = [cavity.coefficients(result.posterior).mean for result in (found, exact)]
+    means = [diagnostics.coefficients(result.posterior).mean for result in (found, exact)]
     np.testing.assert_allclose(means[0], means[1], atol=1e-5)
 
 
@@ -151,13 +151,13 @@ def test_spike_and_slab_against_all_models(correlation):
         weights.SpikeSlab(share, slab), likelihoods.Gaussian(noise), intercept=False
     )
     result = cavity.infer(model, X, y, power=1.0)
-    found: Any = cavity.coefficients(result.posterior)
+    found: Any = diagnostics.coefficients(result.posterior)
     assert result.converged
     assert abs(result.log_evidence - log_z) < 0.3
     assert np.max(np.abs(found.inclusion - odds @ np.array(sets))) < 0.1
     columns = [2, 4, 5]
     zero = odds @ ~np.any(np.array(sets)[:, columns], axis=1)
-    assert abs(cavity.probability_zero(result, columns) - zero) < 0.1
+    assert abs(diagnostics.probability_zero(result, columns) - zero) < 0.1
     exact = odds @ np.array(means)
     assert np.max(np.abs(found.mean - exact) / found.deviation) < 0.25
 
@@ -168,7 +168,7 @@ def test_intervals_of_gaussian_weights(level):
     X, y = table(12, 80)
     X[:, 10] = 0.0
     model = cavity.LinearModel(weights.Gaussian(0.5), likelihoods.Gaussian(0.1))
-    found = cavity.coefficients(cavity.infer(model, X, y).posterior, level)
+    found = diagnostics.coefficients(cavity.infer(model, X, y).posterior, level)
     half = stats.norm.ppf(0.5 + 0.5 * level)
     assert_close(found.upper, found.mean + half * found.deviation, "quadrature")
     assert_close(found.lower, found.mean - half * found.deviation, "quadrature")
@@ -181,27 +181,27 @@ def test_probability_of_zero_asks_for_a_spike():
     noise = likelihoods.Gaussian(0.1)
     lasso = cavity.infer(cavity.LinearModel(weights.Laplace(0.2), noise), X, y)
     with pytest.raises(ValueError, match="spike at zero"):
-        cavity.probability_zero(lasso, [0])
+        diagnostics.probability_zero(lasso, [0])
     some = weights.SpikeSlab(0.1, 1.0, np.append(np.zeros(79), 0.01))
     with pytest.raises(ValueError, match="spike at zero"):
-        cavity.probability_zero(cavity.infer(cavity.LinearModel(some, noise), X, y), [0])
+        diagnostics.probability_zero(cavity.infer(cavity.LinearModel(some, noise), X, y), [0])
     model = cavity.LinearModel(weights.SpikeSlab(0.1, 1.0), noise)
     result = cavity.infer(model, X, y, power=1.0)
-    assert cavity.probability_zero(result, []) == 1.0
+    assert diagnostics.probability_zero(result, []) == 1.0
     mask = np.arange(80) == 5
-    assert cavity.probability_zero(result, mask) == cavity.probability_zero(result, [5])
+    assert diagnostics.probability_zero(result, mask) == diagnostics.probability_zero(result, [5])
     both = cavity.infer(model, X, np.column_stack([y, y]), power=1.0)
-    twice = cavity.probability_zero(result, [5]) ** 2
-    assert_close(cavity.probability_zero(both, [5]), twice, "fixed_point")
+    twice = diagnostics.probability_zero(result, [5]) ** 2
+    assert_close(diagnostics.probability_zero(both, [5]), twice, "fixed_point")
     with pytest.raises(ValueError, match="numbers of columns"):
-        cavity.probability_zero(result, np.array([1.7]))
+        diagnostics.probability_zero(result, np.array([1.7]))
     with pytest.raises(ValueError, match="no model is left"):
-        cavity.probability_zero(result, range(80))
+        diagnostics.probability_zero(result, range(80))
     with pytest.raises(ValueError, match="numbers from 0 to 79"):
-        cavity.probability_zero(result, [80])
+        diagnostics.probability_zero(result, [80])
     gp = cavity.infer(cavity.GP(kernels.RBF(), noise), X, y)
     with pytest.raises(TypeError, match="LinearModel"):
-        cavity.probability_zero(gp, [0])
+        diagnostics.probability_zero(gp, [0])
 
 
 @pytest.mark.slow
@@ -215,7 +215,10 @@ def test_order_and_units_change_nothing():
     first = cavity.infer(one, X, y, power=1.0)
     second = cavity.infer(other, scale * X[:, columns], y, power=1.0)
     assert_close(second.log_evidence, first.log_evidence, "fixed_point")
-    pair: Any = cavity.coefficients(first.posterior), cavity.coefficients(second.posterior)
+    pair: Any = (
+        diagnostics.coefficients(first.posterior),
+        diagnostics.coefficients(second.posterior),
+    )
     assert_close(scale * pair[1].mean, pair[0].mean[columns], "fixed_point")
     assert_close(pair[1].inclusion, pair[0].inclusion[columns], "fixed_point")
 
@@ -226,7 +229,7 @@ def test_columns_that_say_nothing_or_the_same():
     X[:, 10], X[:, 11] = 0.0, X[:, 0]
     model = cavity.LinearModel(weights.SpikeSlab(0.1, 1.0), likelihoods.Gaussian(0.1))
     result = cavity.infer(model, X, y, power=1.0)
-    found: Any = cavity.coefficients(result.posterior)
+    found: Any = diagnostics.coefficients(result.posterior)
     assert result.converged
     assert np.isfinite(result.log_evidence)
     assert abs(found.inclusion[10] - 0.1) < 1e-3
@@ -254,7 +257,7 @@ def test_classes_have_weights_of_their_own():
     labels = np.digitize(y, [0.0, 2.0]).astype(float)
     model = cavity.LinearModel(weights.Laplace(0.5), likelihoods.Softmax(3))
     result = cavity.infer(model, X, labels, power=0.5)
-    found: Any = cavity.coefficients(result.posterior)
+    found: Any = diagnostics.coefficients(result.posterior)
     assert found.mean.shape == (4, 3)
     scores = np.asarray(result.posterior.marginals(X).mean)
     assert np.mean(np.argmax(scores, axis=1) == labels) > 0.7
@@ -269,7 +272,7 @@ def test_learning_finds_share_slab_and_noise():
     model = cavity.LinearModel(weights.SpikeSlab(0.3, 0.3), likelihoods.Gaussian(1.0))
     result = cavity.fit(model, X, y, power=1.0)
     learned: Any = result.model
-    found: Any = cavity.coefficients(result.posterior)
+    found: Any = diagnostics.coefficients(result.posterior)
     assert sorted(found.select(0.1)) == [0, 1, 2, 3, 4, 5]
     assert 0.03 < float(learned.prior.share) < 0.12
     assert 0.04 < float(learned.likelihood.variance) < 0.18
@@ -329,9 +332,9 @@ def test_misuse_says_what_to_do():
         cavity.infer(classes, X, np.arange(12) % 3)
     gp = cavity.infer(cavity.GP(kernels.RBF(), noise), X, y)
     with pytest.raises(TypeError, match="LinearModel"):
-        cavity.coefficients(gp.posterior)
+        diagnostics.coefficients(gp.posterior)
     with pytest.raises(ValueError, match="level"):
-        cavity.coefficients(cavity.infer(model, X, y).posterior, level=2.0)
+        diagnostics.coefficients(cavity.infer(model, X, y).posterior, level=2.0)
 
 
 @pytest.mark.slow
@@ -344,7 +347,7 @@ def test_columns_in_units_of_their_own():
     one = cavity.infer(inside, X, y, power=1.0)
     other = cavity.infer(cavity.LinearModel(prior, noise), (X - centre) / scale, y, power=1.0)
     assert_close(one.log_evidence, other.log_evidence)
-    pair: Any = cavity.coefficients(one.posterior), cavity.coefficients(other.posterior)
+    pair: Any = diagnostics.coefficients(one.posterior), diagnostics.coefficients(other.posterior)
     for name in ("mean", "deviation", "lower", "upper"):
         assert_close(scale * getattr(pair[0], name), getattr(pair[1], name), "factorised")
     height = pair[1].intercept[0] - pair[0].mean @ centre
@@ -358,11 +361,11 @@ def test_files_keep_posteriors(shape, tmp_path):
     X, y = table(*shape)
     model = cavity.LinearModel(weights.SpikeSlab(0.1, 1.0), likelihoods.Gaussian(0.1))
     posterior: Any = cavity.infer(model, X, y, power=1.0).posterior
-    cavity.save_module(tmp_path / "linear.cavity", posterior, {})
-    again: Any = cavity.load_module(tmp_path / "linear.cavity")[0]
+    cavity.fitting.save_module(tmp_path / "linear.cavity", posterior, {})
+    again: Any = cavity.fitting.load_module(tmp_path / "linear.cavity")[0]
     for one, other in zip(again.marginals(X), posterior.marginals(X), strict=True):
         assert_close(one, other)
-    pair: Any = cavity.coefficients(again), cavity.coefficients(posterior)
+    pair: Any = diagnostics.coefficients(again), diagnostics.coefficients(posterior)
     assert_close(pair[0].inclusion, pair[1].inclusion)
 
 
@@ -379,7 +382,9 @@ def test_the_evidence_is_the_score_of_bayesian_ridge():
     )
     found = cavity.infer(model, X, y)
     assert found.log_evidence == pytest.approx(ridge.scores_[-1] - hyper, rel=1e-9)
-    np.testing.assert_allclose(cavity.coefficients(found.posterior).mean, ridge.coef_, rtol=1e-6)
+    np.testing.assert_allclose(
+        diagnostics.coefficients(found.posterior).mean, ridge.coef_, rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("integrated", [False, True])
@@ -388,7 +393,7 @@ def test_a_table_without_columns_has_an_intercept_alone(integrated):
     noise = likelihoods.Gaussian(1.0)
     sparse = cavity.LinearModel(weights.SpikeSlab(0.1, 1.0), noise, intercept=4.0)
     if integrated:
-        own = {"variance": cavity.priors.LogNormal(1.0, 1.0)}
+        own = {"variance": cavity.parameters.priors.LogNormal(1.0, 1.0)}
         sparse = cavity.LinearModel(weights.Gaussian(), noise, intercept=4.0, integrated=own)
     found = cavity.infer(sparse, np.zeros((5, 0)), y, power=1.0)
     exact = stats.multivariate_normal(np.zeros(5), np.eye(5) + 4.0).logpdf(y)

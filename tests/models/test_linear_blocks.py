@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 import cavity
-from cavity import likelihoods, parameters, priors, weights
+from cavity import likelihoods, parameters, weights
+from cavity.parameters import priors
 from tests.models.linear_slopes import assert_slopes_are_differences
 from tests.tolerances import assert_close
 
@@ -61,7 +62,7 @@ def test_blocks_against_all_models(blocks, columns):
     model = linear(blocks)
     log_z, odds, sets, mean = enumerated(X, y, model.units(columns))
     result = cavity.infer(model, X, y, power=1.0)
-    found: Any = cavity.coefficients(result.posterior)
+    found: Any = cavity.diagnostics.coefficients(result.posterior)
     assert result.converged
     assert abs(result.log_evidence - log_z) < 0.02
     np.testing.assert_allclose(found.inclusion, odds @ sets, atol=0.02)
@@ -71,9 +72,9 @@ def test_blocks_against_all_models(blocks, columns):
     assert_close(found.negative + found.positive, found.inclusion)
     out = [*blocks[0], *blocks[2]]
     zero = odds @ ~np.any(sets[:, out], axis=1)
-    assert abs(cavity.probability_zero(result, out) - zero) < 0.01
+    assert abs(cavity.diagnostics.probability_zero(result, out) - zero) < 0.01
     with pytest.raises(ValueError, match="are a block"):
-        cavity.probability_zero(result, [blocks[0][0]])
+        cavity.diagnostics.probability_zero(result, [blocks[0][0]])
 
 
 def test_categories_of_which_data_see_differences_alone():
@@ -86,7 +87,7 @@ def test_categories_of_which_data_see_differences_alone():
     model = linear([[0, 1, 2]])
     log_z, odds, sets, mean = enumerated(X, y, model.units(5))
     result = cavity.infer(model, X, y, power=1.0)
-    found: Any = cavity.coefficients(result.posterior)
+    found: Any = cavity.diagnostics.coefficients(result.posterior)
     assert result.converged
     assert abs(result.log_evidence - log_z) < 1e-3
     np.testing.assert_allclose(found.inclusion, odds @ sets, atol=1e-3)
@@ -105,7 +106,7 @@ def test_categories_of_which_data_know_all_but_one_direction(noise):
     model = linear([[0, 1, 2], [3, 4, 5]], likelihood=likelihoods.Gaussian(noise))
     log_z, odds, sets, mean = enumerated(X, y, model.units(6), noise)
     result = cavity.infer(model, X, y, power=1.0)
-    found: Any = cavity.coefficients(result.posterior)
+    found: Any = cavity.diagnostics.coefficients(result.posterior)
     assert result.message.startswith("sites converged after")
     assert int(result.message.split()[3]) < 10
     # the spike's variance of 1e-10 is a hundredth of what the data leave open, or less
@@ -136,7 +137,7 @@ def test_units_of_unequal_blocks_change_nothing_but_units(name, unit):
     np.testing.assert_allclose(
         other.log_evidence + len(y) * np.log(unit), one.log_evidence, atol=1e-6
     )
-    found: Any = [cavity.coefficients(result.posterior) for result in (one, other)]
+    found: Any = [cavity.diagnostics.coefficients(result.posterior) for result in (one, other)]
     np.testing.assert_allclose(found[1].upper / unit, found[0].upper, rtol=1e-6, atol=1e-9)
     if found[0].inclusion is not None:
         np.testing.assert_allclose(found[1].inclusion, found[0].inclusion, rtol=1e-6)
@@ -147,7 +148,7 @@ def test_a_block_that_no_row_sees():
     X, y = table(15)
     X[:, :3] = 0.0
     result = cavity.infer(linear(THREES), X, y, power=1.0)
-    found: Any = cavity.coefficients(result.posterior)
+    found: Any = cavity.diagnostics.coefficients(result.posterior)
     assert result.converged
     np.testing.assert_allclose(found.inclusion[:3], SHARE, atol=1e-6)
     log_z = enumerated(X, y, linear(THREES).units(15))[0]
@@ -172,7 +173,7 @@ def test_blocks_of_one_column_are_the_plain_prior(name):
         for blocks in ([[i] for i in (5, 0, 2)], None)
     ]
     assert_close(pair[0].log_evidence, pair[1].log_evidence, "factorised")
-    one, other = (cavity.coefficients(result.posterior) for result in pair)
+    one, other = (cavity.diagnostics.coefficients(result.posterior) for result in pair)
     for part in ("mean", "deviation", "lower", "upper", "negative", "positive", "inclusion"):
         if getattr(other, part) is not None:
             np.testing.assert_allclose(getattr(one, part), getattr(other, part), atol=1e-6)
@@ -206,7 +207,7 @@ def test_parameters_have_a_value_for_each_block():
     out = cavity.infer(linear(UNEQUAL, weights.SpikeSlab(share, SLAB)), X, y, power=1.0)
     kept = cavity.infer(linear([[0, 2], [1]]), X[:, [0, 1, 4, 6]], y, power=1.0)
     assert abs(out.log_evidence - kept.log_evidence) < 1e-5
-    found: Any = cavity.coefficients(out.posterior)
+    found: Any = cavity.diagnostics.coefficients(out.posterior)
     assert np.max(found.inclusion[[2, 3, 5, 7, 8]]) < 1e-6
 
 
@@ -222,7 +223,7 @@ def test_labels(likelihood):
     method = cavity.PowerEP(coupled=False)
     result = cavity.infer(model, X, labels, power=1.0, method=method)
     assert result.converged
-    found: Any = cavity.coefficients(result.posterior)
+    found: Any = cavity.diagnostics.coefficients(result.posterior)
     inclusion = found.inclusion.reshape(20, 3, -1)
     assert np.ptp(inclusion, axis=1).max() < 1e-9
     assert np.argmax(inclusion.max(axis=(1, 2))) == 1
@@ -236,8 +237,8 @@ def test_learning_and_integrating():
     model: Any = result.model
     assert model.blocks == THREES
     mixture = cavity.integrate(result, X, y).posterior
-    found: Any = cavity.coefficients(mixture)
-    alone: Any = cavity.coefficients(result.posterior)
+    found: Any = cavity.diagnostics.coefficients(mixture)
+    alone: Any = cavity.diagnostics.coefficients(result.posterior)
     assert np.ptp(found.inclusion.reshape(5, 3), axis=1).max() < 1e-9
     np.testing.assert_allclose(found.mean, alone.mean, atol=0.1)
 
@@ -245,10 +246,10 @@ def test_learning_and_integrating():
 def test_files_keep_blocks(tmp_path):
     X, y = table(9)
     posterior: Any = cavity.infer(linear(UNEQUAL), X, y, power=1.0).posterior
-    cavity.save_module(tmp_path / "blocks.cavity", posterior, {})
-    again: Any = cavity.load_module(tmp_path / "blocks.cavity")[0]
+    cavity.fitting.save_module(tmp_path / "blocks.cavity", posterior, {})
+    again: Any = cavity.fitting.load_module(tmp_path / "blocks.cavity")[0]
     assert again.model.blocks == UNEQUAL
-    pair: Any = cavity.coefficients(again), cavity.coefficients(posterior)
+    pair: Any = cavity.diagnostics.coefficients(again), cavity.diagnostics.coefficients(posterior)
     for part in ("mean", "inclusion", "upper"):
         assert_close(getattr(pair[0], part), getattr(pair[1], part))
 

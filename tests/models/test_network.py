@@ -11,7 +11,7 @@ import pytest
 from scipy import integrate, special, stats
 
 import cavity
-from cavity import likelihoods, weights
+from cavity import initialisation, likelihoods, weights
 from cavity.inference.energy import energy
 from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
@@ -41,7 +41,7 @@ def settled():
     """A network with erf units, and its settled sites."""
     X, y = table()
     model = cavity.Network(2, weights.Gaussian(np.full(3, 0.5)), "erf", NOISE)
-    start = cavity.network_at_mode(model, X, y)
+    start = initialisation.network_at_mode(model, X, y)
     return start, cavity.infer(start, X, y, power=1.0), X, y
 
 
@@ -282,7 +282,9 @@ def test_order_and_signs_of_units_change_nothing(settled):
     start, result, X, y = settled
     W, v = np.array(start.start.hidden), np.array(start.start.output)
     order, sign = np.array([1, 0]), np.array([1.0, -1.0])
-    turned = cavity.NetworkStart(W[:, order] * sign, np.append(v[:-1][order] * sign, v[-1]))
+    turned = initialisation.NetworkStart(
+        W[:, order] * sign, np.append(v[:-1][order] * sign, v[-1])
+    )
     other = cavity.infer(dataclasses.replace(start, start=turned), X, y, power=1.0)
     assert abs(other.log_evidence - result.log_evidence) < 1e-6
     for one, two in zip(other.posterior.marginals(X), result.posterior.marginals(X), strict=True):
@@ -293,7 +295,7 @@ def test_order_and_signs_of_units_change_nothing(settled):
 def test_units_that_are_alike_stay_alike(settled):
     """Identity 57; a start of such units is broken up, with a notice."""
     start, _, X, y = settled
-    same = cavity.NetworkStart(np.array(start.start.hidden), np.array(start.start.output))
+    same = initialisation.NetworkStart(np.array(start.start.hidden), np.array(start.start.output))
     alike = np.repeat(np.array(same.hidden)[:, :1], 2, axis=1)
     output = np.append(np.full(2, float(same.output[0])), 0.0)
     held = eqx.tree_at(lambda s: (s.hidden, s.output), same, (jnp.asarray(alike), output))
@@ -305,7 +307,7 @@ def test_units_that_are_alike_stay_alike(settled):
     np.testing.assert_allclose(means[:, 1], means[:, 0], atol=1e-9)
     assert not swept.converged
     with pytest.warns(UserWarning, match="alike"):
-        apart = cavity.NetworkStart(alike, output)
+        apart = initialisation.NetworkStart(alike, output)
     assert np.ptp(np.array(apart.hidden), axis=1).max() > 1e-3
 
 
@@ -327,7 +329,7 @@ def test_a_network_learns_what_is_not_linear(settled):
 def test_a_linear_part_and_sparse_priors():
     X, y = table()
     model = cavity.Network(2, weights.Laplace(0.5), "tanh", NOISE, linear=True)
-    start = cavity.network_at_mode(model, X, y)
+    start = initialisation.network_at_mode(model, X, y)
     result = cavity.infer(start, X, y, power=0.5)
     assert result.converged
     plain = cavity.infer(cavity.LinearModel(weights.Laplace(0.5), NOISE), X, y, power=0.5)
@@ -340,7 +342,7 @@ def test_labels():
     labels = (y > 0.0).astype(float)
     model = cavity.Network(2, weights.Gaussian(0.5), "erf", likelihoods.Bernoulli())
     result = cavity.fit(
-        cavity.network_at_mode(model, X, labels), X, labels, power=1.0, max_iterations=3
+        initialisation.network_at_mode(model, X, labels), X, labels, power=1.0, max_iterations=3
     )
     assert result.converged or "iterations" in result.message
     p = result.posterior.predict(X).log_density(jnp.asarray(labels))
@@ -376,7 +378,7 @@ def test_refusals():
     wide = cavity.Network(2, weights.Gaussian(np.ones(5)), "erf", NOISE)
     with pytest.raises(ValueError, match="5 values"):
         cavity.infer(wide, X, y)
-    start = cavity.NetworkStart(np.eye(3, 2), np.ones(3))
+    start = initialisation.NetworkStart(np.eye(3, 2), np.ones(3))
     with pytest.raises(ValueError, match="start must have"):
         cavity.infer(cavity.Network(2, prior, "erf", NOISE, start=start), X, y)
 
@@ -387,7 +389,7 @@ def test_output_weights_that_are_not_negative():
     X, y = table()
     prior, output = weights.Gaussian(np.full(3, 0.5)), weights.HalfStudentT(1.0, 4.0)
     model = cavity.Network(2, prior, "erf", NOISE, output=output)
-    start = cavity.network_at_mode(model, X, y)
+    start = initialisation.network_at_mode(model, X, y)
     assert start.start is not None
     assert np.all(np.asarray(start.start.output)[:-1] >= 0.0)
     found = cavity.infer(start, X, y, power=1.0)

@@ -27,7 +27,7 @@ def test_modes_have_no_weights_that_a_prior_does_not_allow(hidden, linear):
     """On data that ask for negative ones; the odd activation keeps its signs."""
     X, y = table()
     model = cavity.Network(2, hidden, "erf", NOISE, linear=linear)
-    start = cavity.network_at_mode(model, X, y - 2.0 * X[:, 0]).start
+    start = cavity.initialisation.network_at_mode(model, X, y - 2.0 * X[:, 0]).start
     assert start is not None
     found = np.asarray(start.hidden)[:-1] if linear is None else np.asarray(start.linear)
     assert np.all(found >= 0.0)
@@ -39,6 +39,6 @@ def test_modes_leave_known_output_weights():
     known, output = np.array([-1.0, 1.0, 0.0]), weights.HalfStudentT(1.0)
     prior = weights.Gaussian(np.full(3, 0.5))
     model = cavity.Network(2, prior, "erf", NOISE, output=output, output_weights=known)
-    start = cavity.network_at_mode(model, X, y).start
+    start = cavity.initialisation.network_at_mode(model, X, y).start
     assert start is not None
     np.testing.assert_array_equal(start.output, known)

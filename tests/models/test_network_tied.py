@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import likelihoods, priors, weights
+from cavity import diagnostics, fitting, initialisation, likelihoods, weights
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.batched import survey
 from cavity.learning.data.training_data import Minibatch
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
 from cavity.likelihoods import Integrated
-from cavity.parameters import INTEGRATED, bijections
+from cavity.parameters import INTEGRATED, bijections, priors
 from cavity.parameters.gaussian_scale import GaussianScales
 from tests.tolerances import assert_close
 
@@ -34,7 +34,7 @@ def network(hidden: Any = 2, likelihood: Any = NOISE, **settings: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def start():
-    return cavity.network_at_mode(network(), X, Y)
+    return initialisation.network_at_mode(network(), X, Y)
 
 
 def objective(power, model):
@@ -119,7 +119,7 @@ def test_batches_start_as_rows_in_memory_do():
     """Starting deviations count all rows, and come from some of them."""
     x, y = np.tile(X, (100, 1)), np.tile(Y, 100)
     whole = prepare(x, y, power=0.5)
-    halves = cavity.Batches([(x[:1200], y[:1200]), (x[1200:], y[1200:])], size=1200)
+    halves = fitting.Batches([(x[:1200], y[:1200]), (x[1200:], y[1200:])], size=1200)
     batches = survey(halves, NOISE, power=0.5, missing="error")
     precisions = []
     model = as_dtype(network(), whole)
@@ -143,7 +143,7 @@ def test_integrated_noise_of_a_straight_unit_is_that_of_the_linear_model():
     assert one.converged
     assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)
     names = "likelihood.variance"
-    a, b = (cavity.integrated_parameters(r.posterior)[names].median for r in (one, other))
+    a, b = (diagnostics.integrated_parameters(r.posterior)[names].median for r in (one, other))
     assert a == pytest.approx(b, rel=1e-6)
     assert_close(one.leave_one_out(), other.leave_one_out(), "fixed_point")
 
@@ -163,13 +163,13 @@ def test_under_a_narrowing_prior_noise_is_held(start):
 
 
 def test_a_mode_is_found_with_noise_at_its_prior():
-    some: Any = cavity.network_at_mode(network(), X, Y, at_most=12)
+    some: Any = initialisation.network_at_mode(network(), X, Y, at_most=12)
     assert np.all(np.isfinite(some.start.hidden))
-    found: Any = cavity.network_at_mode(network(likelihood=INTEGRATED_NOISE), X, Y)
-    held: Any = cavity.network_at_mode(network(), X, Y)
+    found: Any = initialisation.network_at_mode(network(likelihood=INTEGRATED_NOISE), X, Y)
+    held: Any = initialisation.network_at_mode(network(), X, Y)
     np.testing.assert_allclose(found.start.hidden, held.start.hidden, atol=1e-6)
     with pytest.raises(ValueError, match="at_most is a number of rows"):
-        cavity.network_at_mode(network(), X, Y, at_most=0)
+        initialisation.network_at_mode(network(), X, Y, at_most=0)
 
 
 @pytest.mark.slow
@@ -181,12 +181,12 @@ def test_noise_is_learned_then_released(start):
     options: Any = {"bijections": maps, "priors": densities, "max_iterations": 2}
     result = cavity.fit(start, X, Y, power=0.5, **options)
     assert result.sites.converged
-    assert set(cavity.integrated_parameters(result.posterior)) == {"likelihood.variance"}
+    assert set(diagnostics.integrated_parameters(result.posterior)) == {"likelihood.variance"}
     options["method"] = cavity.TiedPowerEP(batch=8, max_sweeps=20)
     del options["max_iterations"]
     tied = cavity.fit(start, X, Y, power=0.5, **options)
     assert not tied.converged  # after so few steps, without a grid of values in their place
-    assert set(cavity.integrated_parameters(tied.posterior)) == {"likelihood.variance"}
+    assert set(diagnostics.integrated_parameters(tied.posterior)) == {"likelihood.variance"}
     wrong = eqx.tree_at(lambda m: m.prior.variance, bijections(start), INTEGRATED)
     densities = eqx.tree_at(lambda m: m.prior.variance, densities, priors.LogNormal(1.0, 1.0))
     with pytest.raises(ValueError, match=r"prior.variance cannot be INTEGRATED"):

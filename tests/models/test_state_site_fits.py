@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import inducing, kernels, likelihoods, means
+from cavity import fitting, inducing, kernels, likelihoods, means
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
@@ -46,9 +46,9 @@ def two_states(emission, likelihood):
 
 WEIGHTS = np.array([[1.0, -0.3], [0.2, 0.8]])
 CASES = {
-    "moments": (means.Linear(WEIGHTS), likelihoods.Gaussian(0.3), cavity.Moments(), "chain"),
-    "nodes": (means.Linear(WEIGHTS), likelihoods.StudentT(0.5, 4.0), cavity.Nodes(9), "chain"),
-    "layer": (layer(2, 2, 3), likelihoods.Gaussian(0.3), cavity.Linearised(), "factorised"),
+    "moments": (means.Linear(WEIGHTS), likelihoods.Gaussian(0.3), fitting.Moments(), "chain"),
+    "nodes": (means.Linear(WEIGHTS), likelihoods.StudentT(0.5, 4.0), fitting.Nodes(9), "chain"),
+    "layer": (layer(2, 2, 3), likelihoods.Gaussian(0.3), fitting.Linearised(), "factorised"),
 }
 
 
@@ -92,7 +92,7 @@ def known():
 @pytest.mark.slow
 def test_a_known_linear_model_is_the_kalman_smoother():
     model, X, Y, rows, linear = known()
-    how = method(cavity.Moments())
+    how = method(fitting.Moments())
     result = cavity.infer(model, X, Y, power=0.5, rows=rows, missing="skip", method=how)
     expected = kalman.smooth(linear, Y, toy.LINK[: toy.ROWS], X)
     # tied sites start from the exact messages, which here are those of nothing but the prior
@@ -107,7 +107,7 @@ def test_what_no_cavity_is_left_for_is_refused_by_name():
     model, X, Y, rows, _ = known()
     Y = Y.copy()
     Y[3, 0] = np.nan
-    how = method(cavity.Moments())
+    how = method(fitting.Moments())
     with pytest.raises(ValueError, match=r"at power 1 row 3.*2 states, and has 1.*such as 0\.9"):
         cavity.infer(model, X, Y, power=1.0, rows=rows, missing="skip", method=how)
 

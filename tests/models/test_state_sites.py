@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import cavity
-from cavity import inducing, kernels, likelihoods
+from cavity import fitting, inducing, kernels, likelihoods
 from cavity.inference.energy import beliefs
 from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
@@ -205,7 +204,7 @@ def test_the_power_mean_of_a_transition_is_its_integral():
         Latent(jnp.asarray(pair_mean)[None, None], jnp.asarray(pair_cov)[None, None], zero),
     )
     views = layer.views(toy.JITTER)
-    for propagation, expected in ((cavity.Nodes(1600), value), (cavity.Moments(), projected)):
+    for propagation, expected in ((fitting.Nodes(1600), value), (fitting.Moments(), projected)):
         term = TransitionTerm(layer, views, propagation)
         actual = jax.jit(lambda t: t.log_mean(latents, ROW, power))(term)
         assert_close(actual, [[expected]], "factorised")
@@ -229,7 +228,7 @@ def test_small_powers_are_variational_but_for_tangents():
         Latent(jnp.asarray(pair_mean)[None, None], jnp.asarray(pair_cov)[None, None], zero),
     )
     views, away = layer.views(toy.JITTER), {}
-    for propagation in (cavity.Moments(), cavity.Nodes(1600), cavity.Linearised()):
+    for propagation in (fitting.Moments(), fitting.Nodes(1600), fitting.Linearised()):
         term = TransitionTerm(layer, views, propagation)
         value = jax.jit(jax.vmap(lambda a, t=term: t.log_mean(latents, ROW, a)[0, 0]))
         away[type(propagation).__name__] = np.asarray(value(jnp.asarray(powers))) - expected
@@ -262,5 +261,5 @@ def test_the_power_mean_of_outputs_is_its_integral():
     )
     rows = Rows(jnp.zeros((1, 0)), jnp.asarray(y)[None], jnp.array([[1.0, 0.0]]))
     gaussian = likelihoods.Gaussian(noise)
-    term = EmissionTerm(layer, layer.views(toy.JITTER), gaussian, cavity.Nodes(1600))
+    term = EmissionTerm(layer, layer.views(toy.JITTER), gaussian, fitting.Nodes(1600))
     assert_close(term.log_mean(latents, rows, power), [[expected]], "factorised")

@@ -25,7 +25,7 @@ from tests.models.test_state_site_fits import SERIES, WEIGHTS, known, layer, out
 from tests.models.tied_states_toy import tied_terms
 from tests.tolerances import assert_close
 
-MOMENTS = cavity.TiedPowerEP(propagation=cavity.Moments())
+MOMENTS = cavity.TiedPowerEP(propagation=cavity.fitting.Moments())
 
 
 def objective(model, X, Y, rows, power, propagation=MOMENTS.propagation, sites=None):
@@ -243,10 +243,10 @@ def test_series_of_one_step_are_the_latent_variable_model():
 # ---- slopes and terms
 
 CASES = {
-    "moments": (means.Linear(WEIGHTS), likelihoods.Gaussian(0.3), cavity.Moments()),
-    "nodes": (means.Linear(WEIGHTS), likelihoods.StudentT(0.5, 4.0), cavity.Nodes(9)),
-    "layer": (layer(2, 2, 3), likelihoods.Gaussian(0.3), cavity.Linearised()),
-    "counts": (layer(2, 2, 3), likelihoods.Poisson(), cavity.Moments()),
+    "moments": (means.Linear(WEIGHTS), likelihoods.Gaussian(0.3), cavity.fitting.Moments()),
+    "nodes": (means.Linear(WEIGHTS), likelihoods.StudentT(0.5, 4.0), cavity.fitting.Nodes(9)),
+    "layer": (layer(2, 2, 3), likelihoods.Gaussian(0.3), cavity.fitting.Linearised()),
+    "counts": (layer(2, 2, 3), likelihoods.Poisson(), cavity.fitting.Moments()),
 }
 
 
@@ -287,10 +287,10 @@ def test_the_power_mean_of_affine_outputs_is_its_integral():
         expected = np.log(w @ np.exp(power * (each @ np.array(present)))) / power
         rows = Rows(jnp.zeros((1, 0)), jnp.asarray(y)[None], jnp.array([present]))
         functions = OutputMean(means.Linear(C, d), 2)
-        term = AffineTerm(functions, likelihood, cavity.Nodes(400))
+        term = AffineTerm(functions, likelihood, cavity.fitting.Nodes(400))
         assert_close(term.log_mean((latent,), rows, power), [[expected]], "quadrature")
         # at power 0 every output counts for itself, by any propagation
-        term = AffineTerm(functions, likelihood, cavity.Linearised())
+        term = AffineTerm(functions, likelihood, cavity.fitting.Linearised())
         bound = w @ (each @ np.array(present))
         assert_close(term.log_mean((latent,), rows, 0.0), [[bound]], "quadrature")
 

@@ -8,7 +8,8 @@ import pytest
 from scipy import integrate, stats
 
 import cavity
-from cavity import parameters, priors
+from cavity import parameters
+from cavity.parameters import priors
 from tests.tolerances import assert_close
 
 CASES = [
@@ -127,7 +128,8 @@ def test_impossible_parameters_are_refused(make, name):
 def test_entries_that_are_no_priors_are_named(entry, given):
     model = cavity.kernels.RBF(2.0, [0.5, 3.0])
     tree = eqx.tree_at(lambda m: m.lengthscale, priors.flat(model), entry)
-    words = rf"entry lengthscale .* must be a prior of cavity\.priors, such as LogNormal.*{given}"
+    place = r"cavity\.parameters\.priors, such as LogNormal"
+    words = rf"entry lengthscale .* must be a prior of {place}.*{given}"
     with pytest.raises(TypeError, match=words):
         priors.log_prior(model, tree)
     with pytest.raises(TypeError, match=words):

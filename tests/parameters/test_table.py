@@ -5,8 +5,9 @@ import jax
 import numpy as np
 
 import cavity
-from cavity import parameters, priors
+from cavity import parameters
 from cavity.numerics.tree import named
+from cavity.parameters import priors
 
 
 def model(M=3):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import cavity
+from cavity import fitting
 from cavity.persistence.checkpoint import MARKER, FileJournal
 from cavity.persistence.errors import StorageError
 
@@ -18,7 +19,7 @@ RECORDS = [b"one", bytes(range(256)), b"the last one"]
 
 def fit(folder, *, X=X, Y=Y, model=MODEL, resume=False, **options):
     options = {"max_iterations": 2} | options
-    kept = cavity.Checkpoint(folder, resume=resume)
+    kept = fitting.Checkpoint(folder, resume=resume)
     return cavity.fit(model, X, Y, checkpoint=kept, **options)
 
 
@@ -139,7 +140,7 @@ def test_a_folder_that_holds_a_checkpoint_is_not_begun_anew(done):
 
 
 def test_one_object_does_not_begin_twice(tmp_path):
-    kept = cavity.Checkpoint(tmp_path)
+    kept = fitting.Checkpoint(tmp_path)
     cavity.fit(MODEL, X, Y, checkpoint=kept, max_iterations=2)
     with pytest.raises(StorageError, match="holds a checkpoint already"):
         cavity.fit(MODEL, X, Y, checkpoint=kept, max_iterations=2)
@@ -147,7 +148,7 @@ def test_one_object_does_not_begin_twice(tmp_path):
 
 def test_a_fit_that_did_nothing_yet_may_become_another(tmp_path):
     """As after an error that the first evaluation finds."""
-    cavity.Checkpoint(tmp_path).claim({"seed": 1})
+    fitting.Checkpoint(tmp_path).claim({"seed": 1})
     assert fit(tmp_path).n_iterations == 2
 
 
@@ -233,10 +234,10 @@ def test_another_fit_is_refused_in_words(done, words):
 def test_a_fit_with_trials_is_another_than_one_without(tmp_path, first):
     """Few iterations make no trials of starts."""
     gp = cavity.GPRegressor(random_state=0, n_inducing=4, max_iterations=first)
-    gp.fit(X, Y, checkpoint=cavity.Checkpoint(tmp_path))
+    gp.fit(X, Y, checkpoint=fitting.Checkpoint(tmp_path))
     gp.set_params(max_iterations=32 - first)
     with pytest.raises(StorageError, match=r"is that of another fit: it .* several starts"):
-        gp.fit(X, Y, checkpoint=cavity.Checkpoint(tmp_path, resume=True))
+        gp.fit(X, Y, checkpoint=fitting.Checkpoint(tmp_path, resume=True))
 
 
 ROWS = np.linspace(0.0, 9.0, 200)[:, None]
@@ -248,8 +249,8 @@ SPARSE = cavity.GP(
 
 def fit_batches(folder, *, y=SIGNS, noise=None, resume=True, **options):
     side = {"noise_variance": np.full(200, 0.1) if noise is None else noise}
-    batches = cavity.Batches([(ROWS, y, side)], **({"size": 64} | options))
-    kept = cavity.Checkpoint(folder, resume=resume)
+    batches = fitting.Batches([(ROWS, y, side)], **({"size": 64} | options))
+    kept = fitting.Checkpoint(folder, resume=resume)
     return cavity.fit(SPARSE, batches, checkpoint=kept, max_iterations=2)
 
 
@@ -277,7 +278,7 @@ def test_rounding_of_starting_values_is_no_other_fit(done):
 
 
 def test_estimators_need_a_seed(tmp_path):
-    kept = cavity.Checkpoint(tmp_path)
+    kept = fitting.Checkpoint(tmp_path)
     for gp, y in ((cavity.GPRegressor(), Y), (cavity.GPClassifier(), Y > 0.0)):
         with pytest.raises(ValueError, match="random_state=0"):
             gp.fit(X, y, checkpoint=kept)
@@ -292,5 +293,5 @@ def test_estimators_go_on(tmp_path):
     ):
         plain = gp.fit(X, y).log_evidence_
         for _ in range(2):
-            again = gp.fit(X, y, checkpoint=cavity.Checkpoint(tmp_path / name, resume=True))
+            again = gp.fit(X, y, checkpoint=fitting.Checkpoint(tmp_path / name, resume=True))
             assert again.log_evidence_ == plain

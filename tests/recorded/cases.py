@@ -118,12 +118,12 @@ def of_images(power: float) -> Case:
 def of_network(power: float) -> Case:
     """Two hidden units, from the weights of a mode."""
     model = cavity.Network(2, weights.Gaussian(0.5), "erf", NOISE)
-    start = cavity.network_at_mode(model, X, Y)
+    start = cavity.initialisation.network_at_mode(model, X, Y)
     return Case(start, X, Y, {"power": power, "method": cavity.PowerEP()}, NEW)
 
 
 EP, TIED = cavity.PowerEP(), cavity.TiedPowerEP(max_sweeps=30)
-MOMENTS = cavity.TiedPowerEP(propagation=cavity.Moments(), max_sweeps=30)
+MOMENTS = cavity.TiedPowerEP(propagation=cavity.fitting.Moments(), max_sweeps=30)
 NOISE_OF_ROWS = {"noise_variance": np.linspace(0.05, 0.4, ROWS)}
 EXPOSURE = {"exposure": np.linspace(0.5, 2.0, ROWS)}
 MISSING = np.where(np.arange(ROWS)[:, None] == [3, 8], np.nan, np.column_stack([Y, F]))

@@ -26,6 +26,7 @@ from cavity.kernels.stationary import RBF
 from cavity.kernels.text_form import parse, text
 from cavity.learning.cost import estimate_cost
 from cavity.learning.double_precision import in_double
+from cavity.learning.initialisation.asked_inducing import Inducing
 from cavity.learning.mcmc.kernels import blackjax
 from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.methods.methods import TiedPowerEP
@@ -79,8 +80,10 @@ class FitGP(FitKernels[GPRegressor | GPClassifier]):
         return super().estimator()
 
     def settings(self) -> dict[str, Any]:
-        """Kernel and method as the estimator takes them."""
-        return super().settings() | {"method": self._method()}
+        """Kernel, method and inducing variables as the estimator takes them."""
+        settings = super().settings() | {"method": self._method()}
+        kind = self.asked["inducing_kind"]
+        return settings if kind == "points" else settings | {"inducing": Inducing(kind=kind)}
 
     def _method(self) -> str | Method:
         method, seed, draws = self.asked["method"], self.request.seed, self.asked["draws"]

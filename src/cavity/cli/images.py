@@ -20,8 +20,8 @@ class FitImages(FitRows[ConvGPClassifier]):
         self._tables = dataclasses.replace(self.tables, schema=schema)
 
     def settings(self) -> dict[str, Any]:
-        """The shape of a patch, where all columns are pixels of the image."""
-        shape, (patch, plus) = self.asked["image_shape"], self.asked["kernel"]
+        """None that follow from the tables, where all columns are pixels of the image."""
+        shape = self.asked["image_shape"]
         pixels = len(self.tables.schema.features)
         if math.prod(shape) != pixels:
             raise usage(
@@ -29,4 +29,4 @@ class FitImages(FitRows[ConvGPClassifier]):
                 f"{times(shape)} is {math.prod(shape)} pixels, and the table has {pixels} "
                 "columns of inputs: leave others out with --ignore",
             )
-        return {"patch_shape": patch, "plus": plus}
+        return {}

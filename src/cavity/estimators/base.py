@@ -60,9 +60,6 @@ class AbstractModelSettings:
     power: object = 0.5
     n_inducing: object = "auto"
     inducing: object = "greedy"
-    inducing_kind: object = "points"
-    learn_inducing: object = True
-    max_inducing: object = 1000
     mean: object = "constant"
 
 

@@ -17,7 +17,7 @@ from cavity.estimators.settings import build, build_likelihood
 from cavity.families.base import Family
 from cavity.families.deep import DEEP
 from cavity.families.values import whole
-from cavity.inference.propagation import Nodes
+from cavity.inference.propagation import AbstractPropagation, Linearised, Moments, Nodes
 from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.deep import chosen_start
 from cavity.learning.methods.methods import TiedPowerEP
@@ -28,6 +28,7 @@ from cavity.numerics.text import plural
 
 # Functions of a hidden layer at the most, where "auto" chooses.
 MOST_WIDTH = 30
+BY_NAME = {"moments": Moments(), "linearised": Linearised()}
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -41,7 +42,7 @@ class AbstractDeepSettings:
     n_inducing: object = 100
     power: object = 0.5
     mean: object = "constant"
-    n_nodes: object = 2
+    propagation: object = 2
     steps: object = 2500
     batch: object = 500
     learning_rate: object = 0.02
@@ -95,7 +96,9 @@ class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
         power: in [0, 1]. 0 is the doubly stochastic variational bound.
         mean: prior mean of the layer that `kernel` is of: "constant", "zero", "linear", or a mean
             object.
-        n_nodes: points for the hidden values of a row in a step of learning.
+        propagation: how hidden values go through layers: by so many points for each row in a step
+            of learning, by "moments" or "linearised"; or an object, `cavity.fitting.Nodes`,
+            `Moments` or `Linearised`.
         steps: steps of Adam, after which L-BFGS-B goes on where all rows are few enough; 0 keeps
             the starting values.
         batch: rows of a minibatch, one for each step; None for all of them.
@@ -144,8 +147,8 @@ class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
                 the place of a learned one.
             exposure: exposure of each row, (N,), for likelihoods of counts.
             callback: called with a `Progress` after every iteration and step.
-            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
-                from what it did before; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
+                goes on from what it did before; `random_state` must be a number.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
@@ -180,7 +183,7 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
         power: in [0, 1]. 0 is the doubly stochastic variational bound.
         mean: prior mean of the layer that `kernel` is of: "constant", "zero", "linear", or a mean
             object.
-        n_nodes: points for the hidden values of a row in a step of learning.
+        propagation: as in `DeepGPRegressor`.
         steps: steps of Adam, after which L-BFGS-B goes on where all rows are few enough; 0 keeps
             the starting values.
         batch: rows of a minibatch, one for each step; None for all of them.
@@ -225,8 +228,8 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
                 categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration and step.
-            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
-                from what it did before; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
+                goes on from what it did before; `random_state` must be a number.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
@@ -250,6 +253,7 @@ def check_layers(settings: AbstractDeepSettings) -> None:
     """
     DEEP.check(settings)
     _widths(settings.width, cast(int, settings.n_layers), 1)
+    _propagation(settings.propagation)
     if isinstance(settings.power, str):
         raise ValueError(f"a deep GP takes a number in [0, 1] as power, given {settings.power!r}")
     if np.ndim(cast(ArrayLike, settings.power)):
@@ -274,12 +278,21 @@ def _widths(width: object, layers: int, columns: int) -> list[int]:
     return [whole("width", entry, 1, otherwise) for entry in width]
 
 
+def _propagation(asked: object) -> AbstractPropagation:
+    """The rule that was asked for by a number of points, a name or an object."""
+    if isinstance(asked, AbstractPropagation):
+        return asked
+    if isinstance(asked, str):
+        return BY_NAME[asked]
+    return Nodes(whole("propagation", asked, 1, "an object of cavity.fitting, a name or "))
+
+
 def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
     """The deep Gaussian process that was asked for, from a sparse one."""
     X, settings = problem.X, problem.settings
     steps = whole("steps", asked.steps, 0)
     method = TiedPowerEP(
-        propagation=Nodes(whole("n_nodes", asked.n_nodes, 1)),
+        propagation=_propagation(asked.propagation),
         batch=len(X) if asked.batch is None else whole("batch", asked.batch, 1),
         max_sweeps=max(steps, 1),
         # inference makes one step even where none are asked for

@@ -136,8 +136,8 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
                 dates are days since 1970-01-01.
             y: ignored.
             callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
-                from what it did before; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
+                goes on from what it did before; `random_state` must be a number.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.base import to_numpy
 from cavity.estimators.forecaster_learning import followed, learned
-from cavity.estimators.forecaster_settings import checked_settings
+from cavity.estimators.forecaster_settings import checked_settings, going_on
 from cavity.estimators.kept_series import KeptSeries
 from cavity.estimators.latent_map import Standardised
 from cavity.estimators.latent_settings import check_values, latent_likelihood
@@ -26,7 +26,6 @@ from cavity.estimators.time_tables import (
     rows_after,
     time_data,
 )
-from cavity.families.values import whole
 from cavity.learning.double_precision import in_double
 from cavity.learning.results.result import FitResult
 from cavity.models.state_space.posterior import StateSpacePosterior
@@ -67,9 +66,8 @@ class GPForecaster(KeptSeries, BaseEstimator):
             which is "factorised" at power 0; above it one Gaussian stands for everything that is
             known of a state.
         power: in [0, 1]. At 0 the evidence is a lower bound.
-        propagation: how forecasts go on: "paths", or one Gaussian per step by "moments" or
-            "linearised".
-        n_paths: paths of a forecast.
+        propagation: how forecasts go on: by so many paths, or one Gaussian per step by "moments"
+            or "linearised".
         n_restarts: further runs from perturbed starts; the best is kept, and `message_` says where
             they ended more than 5 nats apart.
         batch: rows of the pieces of series that steps of learning see, with `hidden="tied"`; for
@@ -116,8 +114,7 @@ class GPForecaster(KeptSeries, BaseEstimator):
     emission: object = "linear"
     hidden: object = "chain"
     power: object = 0.0
-    propagation: object = "paths"
-    n_paths: object = 500
+    propagation: object = 500
     n_restarts: object = 0
     batch: object = None
     max_iterations: object = 1000
@@ -135,8 +132,8 @@ class GPForecaster(KeptSeries, BaseEstimator):
             X: controls of the same rows, (T, C) or (T,), or None.
             fh: horizons that `predict` uses where it is given none.
             callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
-                from what it did before; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
+                goes on from what it did before; `random_state` must be a number.
             series: labels of the series of every row, (T,), one series after another; None for
                 one series. With labels predictions have an axis of series in front, in the order
                 of `series_`, and so have the controls and outputs that methods take.
@@ -331,8 +328,7 @@ class GPForecaster(KeptSeries, BaseEstimator):
             self.posterior_,
             self._columns,
             self._controls,
-            propagation=str(self.propagation),
-            paths=whole("n_paths", self.n_paths, 1),
+            **going_on(self.propagation),
             seed=self._seed,
             several=self._data.series is not None,
             widening=None if self.free_simulation_ is None else self.free_simulation_.widening,

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from cavity.estimators.forecaster_settings import checked_settings, method_of
+from cavity.estimators.forecaster_settings import checked_settings, going_on, method_of
 from cavity.estimators.latent_map import Standardised, standardised
 from cavity.estimators.latent_settings import check_values, latent_kernel
 from cavity.estimators.time_tables import TimeData
@@ -84,7 +84,7 @@ def learned(
                 Y,
                 X,
                 method=method_of(forecaster),
-                propagation=str(forecaster.propagation),
+                propagation=going_on(forecaster.propagation)["propagation"],
                 seed=seed,
                 max_iterations=min(limit, ITERATIONS),
                 **_numbers(forecaster),

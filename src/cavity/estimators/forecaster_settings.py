@@ -27,6 +27,13 @@ def checked_settings(forecaster: Any) -> AbstractLikelihood:
     return latent_likelihood(forecaster.likelihood)
 
 
+def going_on(propagation: Any) -> dict[str, Any]:
+    """Arguments `propagation` and `paths` of forecasts, of a setting that was checked."""
+    if isinstance(propagation, str):
+        return {"propagation": propagation}
+    return {"propagation": "paths", "paths": int(propagation)}
+
+
 def method_of(
     forecaster: Any, *, steps: int | None = None, seed: int = 0
 ) -> PowerEP | TiedPowerEP:

@@ -12,7 +12,7 @@ from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import CLASSIFICATION, build_likelihood, build_method
 from cavity.estimators.settings import Settings, is_auto
 from cavity.families.base import Family
-from cavity.families.images import IMAGES
+from cavity.families.images import IMAGES, patches_of
 from cavity.families.values import one_of, whole
 from cavity.inducing.base import AbstractInducing
 from cavity.kernels.base import AbstractKernel
@@ -27,6 +27,9 @@ from cavity.numerics.text import plural
 
 # Sums over distinct patches are used where they are at most this share of all patches.
 FEW = 0.8
+# Images that the kernel, and then the scale of the functions, is learned on at the most, and
+# iterations of that scale.
+LEARNED_ON, SCALE_ITERATIONS = 5000, 30
 # The sum, and what stands beside it, by the evidence.
 AUTO = "auto"
 
@@ -44,31 +47,28 @@ class ConvGPClassifier(AbstractClassifier):
     Args:
         image_shape: (H, W) or (H, W, C), where images come as rows of pixels; None for arrays
             (N, H, W) or (N, H, W, C), which have it.
-        patch_shape: height and width of a patch, in pixels.
+        kernel: "conv5", of patches of 5 x 5 pixels, "conv3x7", or "conv5 + rbf" with a kernel of
+            whole images beside the sum; without it parts="auto" tries both.
         stride: pixels between one patch and the next.
         channels: "joint", where patches see all channels, or "pooled", where every channel has
             patches of its own.
         parts: "position", where patches know where they are and neighbours are alike; "weighted",
             a weight for each place; "invariant", places do not matter; "auto", the one of these,
-            each without and with `plus`, with the largest evidence on 300 of the images, which
-            `message_` says. Or what takes images
-            apart itself, such as `kernels.Warps((28, 28), rotation=20.0)`, whose ranges are
-            learned: `patch_shape`, `stride` and `channels` are of no account then, and inducing
-            patches are whole images.
-        plus: "rbf" for a kernel of whole images beside the sum; None for the sum alone, or with
-            parts="auto" for either.
+            each without and with a kernel of whole images, with the largest evidence on 300 of
+            the images, which `message_` says. Or what takes images apart itself, such as
+            `kernels.Warps((28, 28), rotation=20.0)`, whose ranges are learned: the size of a
+            patch, `stride` and `channels` are of no account then, and inducing patches are whole
+            images.
         likelihood: as in `GPClassifier`.
         method: "power_ep"; with it the functions of more than two classes are independent in the
             posterior, at power 1, which `message_` says, because coupled ones and other powers
             take long; or "tied", or a method object, which is taken as it is.
         power: in [0, 1]; 0 is variational inference, 1 is EP.
-        n_inducing: number of inducing patches, and with `plus` of inducing images; where there
+        n_inducing: number of inducing patches, and with "+ rbf" of inducing images; where there
             are fewer distinct patches, or the others are combinations of some, these are all
             that is used, which `message_` says.
-        n_learning: images that the kernel, and then the scale of the functions, is learned on at
-            the most.
-        max_iterations: iterations that the kernel is learned for; 0 keeps starting values.
-        scale_iterations: iterations that the scale of the functions is learned for.
+        max_iterations: iterations that the kernel is learned for, on 5,000 images at the most; 0
+            keeps starting values. The scale of the functions is learned for 30 more.
         steps: steps of minibatches of all images in which kernel, patches and functions are
             learned together after that, with one tied site (`TiedPowerEP`); then the classes are
             inferred again. Where that lowers the evidence the model stays as it was, with a
@@ -111,18 +111,15 @@ class ConvGPClassifier(AbstractClassifier):
     }
 
     image_shape: object = None
-    patch_shape: object = (5, 5)
+    kernel: object = "conv5"
     stride: object = 1
     channels: object = "joint"
     parts: object = "auto"
-    plus: object = None
     likelihood: object = "bernoulli"
     method: object = "power_ep"
     power: object = 0.5
     n_inducing: object = 100
-    n_learning: object = 5000
     max_iterations: object = 50
-    scale_iterations: object = 30
     steps: object = 0
     batch: object = 200
     jitter: object = 1e-8
@@ -144,6 +141,7 @@ class ConvGPClassifier(AbstractClassifier):
             ValueError: for unusable data or settings.
         """
         IMAGES.check(self)
+        self._patches()
         X = np.asarray(X)
         self.image_shape_ = self._shape(X)
         self._fit_labels(X.reshape(len(X), -1), y, callback, None)
@@ -181,13 +179,21 @@ class ConvGPClassifier(AbstractClassifier):
 
     def _forms(self) -> list[tuple[Any, str | None]]:
         """Candidate forms of the model: sums of patches, and a kernel added to each."""
-        plus = None if self.plus is None else one_of("plus", self.plus, BESIDE)
+        _, plus = self._patches()
         asked: Any = self.parts
         kinds, beside = [asked], [plus]
         named = not isinstance(asked, AbstractParts)
         if named and one_of("parts", asked, (*SUMS, AUTO)) == AUTO:
             kinds, beside = list(SUMS), [None, *BESIDE] if plus is None else [plus]
         return [(kind, one) for kind in kinds for one in beside]
+
+    def _patches(self) -> tuple[tuple[int, int], str | None]:
+        """The size of a patch, and the kernel of whole images."""
+        if not isinstance(self.kernel, str):
+            raise ValueError(
+                f"kernel must be text, such as 'conv5' or 'conv5 + rbf', given {self.kernel!r}"
+            )
+        return patches_of(self.kernel)
 
     def _chosen(
         self, problem: Problem, search: ImageSearch
@@ -225,7 +231,7 @@ class ConvGPClassifier(AbstractClassifier):
             return kind
         return Patches(
             self.image_shape_,
-            self.patch_shape,  # type: ignore[arg-type]
+            self._patches()[0],
             self.stride,  # type: ignore[arg-type]
             channels=self.channels,  # type: ignore[arg-type]
             positions=kind == "position",
@@ -233,7 +239,8 @@ class ConvGPClassifier(AbstractClassifier):
 
     def _settings(self, task: str, classes: int = 2) -> Settings:
         # checked beside the convolution: inducing variables are patches, not rows of X
-        return dataclasses.replace(super()._settings(task, classes), n_inducing="auto")
+        settings = super()._settings(task, classes)
+        return dataclasses.replace(settings, kernel="rbf", n_inducing="auto")
 
     def _learned(self, problem: Problem) -> Learned:
         settings = problem.settings
@@ -252,9 +259,9 @@ class ConvGPClassifier(AbstractClassifier):
             method=cast(AbstractMethod, method),
             power=float(cast(float, settings.power)),
             class_power=float(cast(float, class_power)),
-            images=whole("n_learning", self.n_learning, 2),
+            images=LEARNED_ON,
             iterations=whole("max_iterations", self.max_iterations, 0),
-            scale_iterations=whole("scale_iterations", self.scale_iterations, 0),
+            scale_iterations=SCALE_ITERATIONS,
             steps=whole("steps", self.steps, 0),
             batch=whole("batch", self.batch, 1),
             jitter=cast(float, settings.jitter),

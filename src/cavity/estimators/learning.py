@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.estimators.asked_priors import asked_priors
-from cavity.estimators.left_to_data import is_auto, is_enough
+from cavity.estimators.left_to_data import is_auto, is_enough, most_variables
 from cavity.estimators.registry import build_method
 from cavity.estimators.settings import AUTO_INDUCING, Settings, build
 from cavity.families.values import whole
@@ -143,7 +143,7 @@ def _learn_growing(
     problem: Problem, run: Run, starts: list[GP], observed: np.ndarray, budget: int
 ) -> Learned:
     """As `learn_gp`, with as many inducing points as are enough; a full GP where that will do."""
-    most = whole("max_inducing", problem.settings.max_inducing, 1)
+    most = most_variables(problem.settings.variables)
     maps, auto = run.options["bijections"], is_auto(problem.settings.power)
     how: dict[str, Any] = {"bijections": maps, "most": most, "choose_power": auto}
     found = run.carry_out(lambda run: with_enough_points(run, starts, budget=budget, **how))

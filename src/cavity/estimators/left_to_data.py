@@ -2,6 +2,7 @@
 
 from cavity.estimators.registry import build_method
 from cavity.families.values import whole
+from cavity.learning.initialisation.asked_inducing import Inducing
 from cavity.learning.plans.trials import has_volume
 from cavity.likelihoods.base import AbstractLikelihood
 
@@ -36,10 +37,18 @@ def check_power(power: object, method: object) -> None:
         raise ValueError("PowerEP(tight=True) and PowerEP(dtc=True) are for power 0: give power=0")
 
 
+def most_variables(asked: Inducing) -> int:
+    """The number of inducing variables at the most, where they are added until they are enough.
+
+    Raises:
+        ValueError: for what is no number of variables.
+    """
+    return whole("the most inducing variables, most of Inducing,", asked.most, 1)
+
+
 def check_growth(
     n_inducing: object,
-    inducing: object,
-    max_inducing: object,
+    variables: Inducing,
     method: object,
     likelihood: AbstractLikelihood,
     *,
@@ -49,16 +58,15 @@ def check_growth(
 
     Args:
         n_inducing: what was asked for.
-        inducing: what was asked for.
-        max_inducing: what was asked for.
+        variables: those that were asked for.
         method: what was asked for.
         likelihood: of the model.
         blocked: whether rows share sites.
     """
-    whole("max_inducing", max_inducing, 1)
+    most_variables(variables)
     if not is_enough(n_inducing):
         return
-    if not isinstance(inducing, str):
+    if not isinstance(variables.start, str):
         raise ValueError(
             'n_inducing="enough" chooses the points: leave inducing="greedy", or give a number '
             "with inducing variables of your own"

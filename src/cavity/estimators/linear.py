@@ -21,6 +21,9 @@ from cavity.models.integrated_parameters import integrated_parameters
 from cavity.models.linear.coefficients import Coefficients, coefficients
 from cavity.numerics.callers import warn_caller
 
+# The probability in intervals of coefficients, where none is asked for.
+LEVEL = 0.9
+
 
 class HasCoefficients(AbstractPredictor):
     """Fitted attributes of linear models, beside predictions.
@@ -54,11 +57,12 @@ class HasCoefficients(AbstractPredictor):
         return found
 
     @in_double
-    def coefficient_table(self, fdr=0.1):
+    def coefficient_table(self, fdr=0.1, level=LEVEL):
         """Coefficients with the names of their columns, a row for each, for a data frame.
 
         Args:
             fdr: as in `select`.
+            level: the probability in the intervals from `lower` to `upper`.
 
         Returns:
             A dictionary, which `pandas.DataFrame` and `polars.DataFrame` take: `column`, of
@@ -70,18 +74,18 @@ class HasCoefficients(AbstractPredictor):
             UserWarning: where the rows hardly tell which columns matter.
 
         Raises:
-            ValueError: for a share outside (0, 1).
+            ValueError: for a share or a level outside (0, 1).
         """
         asked: Any = self
+        found = self.coefficients_
+        found = found if level == LEVEL else coefficients(asked.posterior_, level)
         classes = getattr(self, "classes_", None)
-        count = self.coefficients_.mean.shape[-1]
+        count = found.mean.shape[-1]
         outputs = range(count) if classes is None else classes.tolist()
         names = getattr(self, "feature_names_in_", range(asked.n_features_in_))
         columns, kind = [str(name) for name in names], "output" if classes is None else "class"
         scale = asked.output_scale_
-        table = coefficient_table(
-            self.coefficients_, columns, scale, list(map(str, outputs)), fdr, kind
-        )
+        table = coefficient_table(found, columns, scale, list(map(str, outputs)), fdr, kind)
         self._say_where_little_is_told()
         return table
 
@@ -96,9 +100,8 @@ class HasCoefficients(AbstractPredictor):
         asked: Any = self
         fitted: Any = model
         self.prior_, self.likelihood_ = fitted.prior, model.likelihood
-        level = float(asked.level)
-        self.coefficients_ = found = coefficients(asked.posterior_, level)
-        self.integrated_parameters_ = integrated_parameters(asked.posterior_, level)
+        self.coefficients_ = found = coefficients(asked.posterior_, LEVEL)
+        self.integrated_parameters_ = integrated_parameters(asked.posterior_, LEVEL)
         several = found.mean.ndim > 1
 
         def columns_last(x: np.ndarray) -> np.ndarray:
@@ -155,7 +158,6 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
             Of more than nine numbers, as many groups have, those with a value for each are
             learned under their priors, and only the others are averaged over.
         fit_intercept: whether there is an intercept.
-        level: the probability in `coef_interval_`.
         standardise: columns about their mean in units of their deviation, and starting values
             from the spread of the outputs; otherwise columns as they are and unit values.
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
@@ -165,14 +167,16 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
 
     Attributes:
         coef_: posterior means of the coefficients, (D,), or (P, D) of several outputs.
-        coef_interval_: central intervals, (D, 2) or (P, D, 2).
+        coef_interval_: central intervals of 90 %, (D, 2) or (P, D, 2); `coefficient_table` has
+            those of other probabilities.
         inclusion_probability_: probabilities of coefficients that are not zero, of a prior with a
             spike; None of others.
         intercept_: posterior mean of the function where all columns are zero.
         relevance_: sizes of the coefficients per deviation of their column.
-        coefficients_: the same as a `cavity.Coefficients`, of outputs divided by `output_scale_`.
+        coefficients_: the same as a `cavity.diagnostics.Coefficients`, of outputs divided by
+            `output_scale_`.
         integrated_parameters_: posteriors of the parameters that were integrated out, by name, of
-            outputs divided by `output_scale_`; see `cavity.integrated_parameters`.
+            outputs divided by `output_scale_`; see `cavity.diagnostics.integrated_parameters`.
         prior_: the fitted prior, at its most likely parameters.
         likelihood_: the fitted likelihood, at its most likely parameters.
         log_evidence_: approximate log marginal likelihood, nats, outputs in their own units;
@@ -205,7 +209,7 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
             noise_variance: known noise variance of each row, (N,), in squared units of y.
             exposure: exposure of each row, (N,), for likelihoods of counts.
             callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
 
         Returns:
             The estimator itself.
@@ -236,7 +240,6 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         blocks: as in `LinearRegressor`.
         integrate: as in `LinearRegressor`.
         fit_intercept: whether there is an intercept.
-        level: the probability in `coef_interval_`.
         standardise: columns about their mean in units of their deviation.
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
         tolerance: learning ends when the objective falls by less than this many nats.
@@ -245,11 +248,11 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
         coef_: posterior means of the coefficients, (D,), or (C, D) of more than two classes.
-        coef_interval_: central intervals, (D, 2) or (C, D, 2).
+        coef_interval_: central intervals of 90 %, (D, 2) or (C, D, 2).
         inclusion_probability_: as of `LinearRegressor`.
         intercept_: posterior mean of the function where all columns are zero.
         relevance_: sizes of the coefficients per deviation of their column.
-        coefficients_: the same as a `cavity.Coefficients`.
+        coefficients_: the same as a `cavity.diagnostics.Coefficients`.
         integrated_parameters_: as of `LinearRegressor`.
         prior_: the fitted prior.
         likelihood_: the fitted likelihood.
@@ -277,7 +280,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
                 categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
 
         Returns:
             The estimator itself.

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,6 @@ class AbstractLinearSettings:
     blocks: object = None
     integrate: object = "all"
     fit_intercept: object = True
-    level: object = 0.9
     standardise: object = True
     max_iterations: object = 200
     tolerance: object = 1e-3
@@ -46,9 +44,6 @@ def check_linear(asked: AbstractLinearSettings) -> None:
         one_of("prior", asked.prior, PRIORS)
     LINEAR.check(asked)
     asked_parts(asked.integrate)
-    level: Any = asked.level
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < float(level) < 1.0:
-        raise ValueError(f"level must lie strictly between 0 and 1, given {level!r}")
 
 
 def _groups(asked: AbstractLinearSettings, count: int) -> np.ndarray | None:

@@ -57,8 +57,9 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
         power: in [0, 1], of the rows' sites; 1 is expectation propagation.
         groups: the group of each column, whole numbers from 0, for a prior with a parameter per
             group; None for none.
-        n_starts: modes that are tried as starts; learning goes on from one whose sites settle, if
-            any do, and of these from the one with the largest evidence. With `batch` there is one.
+        n_restarts: further modes that are tried as starts; learning goes on from one whose sites
+            settle, if any do, and of these from the one with the largest evidence. With `batch`
+            there is one start.
         batch: rows of a minibatch, for long tables: all rows share one site on the weights of
             each unit, so that no sites are stored per row. For "ard", "gaussian" and other
             Gaussian priors. None for sites of single rows.
@@ -109,7 +110,7 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
             noise_variance: known noise variance of each row, (N,), in squared units of y.
             exposure: exposure of each row, (N,), for likelihoods of counts.
             callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
 
         Returns:
             The estimator itself.
@@ -141,7 +142,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
         linear: whether there is a linear part beside.
         power: in [0, 1], of the rows' sites.
         groups: as in `NetworkRegressor`.
-        n_starts: as in `NetworkRegressor`.
+        n_restarts: as in `NetworkRegressor`.
         batch: as in `NetworkRegressor`.
         steps: as in `NetworkRegressor`.
         standardise: columns about their mean in units of their deviation.
@@ -183,7 +184,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
                 categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: labels, (N,), of two classes.
             callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.
+            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
 
         Returns:
             The estimator itself.

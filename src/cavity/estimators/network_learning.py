@@ -67,7 +67,7 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
         return Learned(result, observed, len(X), settings.power)
     options["max_iterations"] = whole("max_iterations", asked.max_iterations, 0)
     run = fits(X, problem.y, options, problem.checkpoint)
-    start = _start(run, model, problem, whole("n_starts", asked.n_starts, 1), data)
+    start = _start(run, model, problem, 1 + whole("n_restarts", asked.n_restarts, 0), data)
     run = run.with_options(bijections=held_output(start))
     result = run.carry_out(lambda run: network_plan(run, start))
     result = result if result.interrupted else with_advice(result, settings.power)

@@ -22,7 +22,7 @@ class AbstractNetworkSettings:
     linear: object = False
     power: object = 1.0
     groups: object = None
-    n_starts: object = 3
+    n_restarts: object = 2
     batch: object = None
     steps: object = 2000
     standardise: object = True

@@ -59,12 +59,9 @@ class GPRegressor(
             rows and beyond as many points as are enough by `verdict_`; None is the full GP, up to
             20,000 rows; at or above the number of distinct rows all of them are used.
         inducing: how the points start: "greedy" (largest conditional variance), "kmeans",
-            "random", or the points themselves, (M, D), or an object of `cavity.inducing`.
-        inducing_kind: what stands at the points, where `n_inducing` is a number: "points", the
-            values of the function; "windows", "waves" or "slopes", as `cavity.initial_inducing`
-            starts them.
-        learn_inducing: whether the points move in learning.
-        max_inducing: points at the most with "enough".
+            "random", or the points themselves, (M, D), or an object of `cavity.inducing`. With
+            `cavity.initialisation.Inducing` also what stands at the points, whether they move in
+            learning, and how many there are at the most with "enough".
         mean: prior mean: "constant", "zero", "linear" (its weights are
             integrated out in a full GP), or a mean object.
         block_size: rows of the blocks that share a site, found by clustering; None for none.
@@ -152,11 +149,11 @@ class GPRegressor(
                 the place of a learned one.
             exposure: exposure of each row, (N,), for likelihoods of counts.
             callback: called with a `Progress` after every iteration.
-            batches: all rows, as `cavity.Batches` of pairs of inputs and outputs, for tables
-                larger than memory. X and y are a sample of their rows then, from which starting
-                values and inducing points come; "auto" is 200 of these.
-            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
-                from what it did before; `random_state` must be a number.
+            batches: all rows, as `cavity.fitting.Batches` of pairs of inputs and outputs, for
+                tables larger than memory. X and y are a sample of their rows then, from which
+                starting values and inducing points come; "auto" is 200 of these.
+            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
+                goes on from what it did before; `random_state` must be a number.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.

@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity import likelihoods
-from cavity.estimators.left_to_data import check_growth, check_power, is_auto, is_enough
+from cavity.estimators.left_to_data import (
+    check_growth,
+    check_power,
+    is_auto,
+    is_enough,
+    most_variables,
+)
 from cavity.estimators.prior_means import prior_mean
 from cavity.estimators.registry import (
     REGRESSION,
@@ -30,6 +36,7 @@ from cavity.kernels.random_fourier import feature_count
 from cavity.kernels.text_form import parse
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.validation import check_outputs
+from cavity.learning.initialisation.asked_inducing import Inducing, asked_inducing
 from cavity.learning.initialisation.inducing_kinds import KINDS, initial_inducing
 from cavity.learning.initialisation.inducing_points import CHOICES
 from cavity.learning.initialisation.models import Given, started
@@ -65,9 +72,6 @@ class Settings:
     power: object = 0.5
     n_inducing: object = "auto"
     inducing: object = "greedy"
-    inducing_kind: object = "points"
-    learn_inducing: object = True
-    max_inducing: object = 1000
     mean: object = "constant"
     block_size: object = None
     missing: str = "error"
@@ -82,6 +86,11 @@ class Settings:
     classes: int = 2
     names: tuple[str, ...] | None = None
     feature_groups: tuple[int, ...] | None = None
+
+    @property
+    def variables(self) -> Inducing:
+        """The inducing variables that were asked for."""
+        return asked_inducing(self.inducing)
 
 
 def check(
@@ -111,8 +120,7 @@ def check(
         )
     check_growth(
         settings.n_inducing,
-        settings.inducing,
-        settings.max_inducing,
+        settings.variables,
         settings.method,
         likelihood,
         blocked=settings.block_size is not None,
@@ -148,7 +156,7 @@ def _check_method(settings: Settings, likelihood: AbstractLikelihood) -> None:
     if chosen.samples:
         blackjax()
     name = as_asked(method)
-    chooses = isinstance(settings.inducing, str)
+    chooses = isinstance(settings.variables.start, str)
     if chooses and n_inducing is None and not allows(chosen, likelihood, sparse=False):
         raise ValueError(
             f"the method {name} gives all rows one site on the inducing points, and "
@@ -249,13 +257,14 @@ def build(
     if settings.standardise:
         known = parts_given(settings)
         starts = started(model, known, X, y, side, points=points, seed=settings.seed)
-    learned = bool(settings.learn_inducing)
+    asked = settings.variables
+    learned = bool(asked.learn)
     if count is not None:
         distinct = len(np.unique(X, axis=0))
         learned = learned and count < distinct
         how = {
-            "kind": one_of("inducing_kind", settings.inducing_kind, KINDS),
-            "choice": one_of("inducing", settings.inducing, CHOICES),
+            "kind": one_of("the kind of inducing variables", asked.kind, KINDS),
+            "choice": one_of("inducing", asked.start, CHOICES),
         }
         sets = [
             initial_inducing(m.latents[0].kernel, X, count, **how, seed=settings.seed)
@@ -328,14 +337,14 @@ def _check_inducing(
     settings: Settings, rows: int, columns: int
 ) -> tuple[AbstractInducing | None, int | None]:
     """The inducing variables where they were given, or how many to choose; both None: full GP."""
-    given, wanted = settings.inducing, settings.n_inducing
-    kind = one_of("inducing_kind", settings.inducing_kind, KINDS)
+    asked, wanted = settings.variables, settings.n_inducing
+    given, kind = asked.start, one_of("the kind of inducing variables", asked.kind, KINDS)
     counted = wanted is not None and not isinstance(wanted, str)
     if kind != "points" and not (isinstance(given, str) and counted):
         raise ValueError(
-            f"inducing_kind={kind!r} says what stands at points that are chosen: set n_inducing "
-            "to a number and leave inducing one of greedy, kmeans and random (on the command line "
-            "--inducing 200)"
+            f"kind={kind!r} of Inducing says what stands at points that are chosen: set "
+            "n_inducing to a number, and let these start by greedy, kmeans or random (on the "
+            "command line --inducing 200)"
         )
     if isinstance(given, AbstractInducing):
         return given, None
@@ -349,7 +358,7 @@ def _check_inducing(
         one_of("n_inducing", wanted, ("auto", "enough"))
         likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
         found = automatic_inducing(build_method(settings.method), likelihood, rows)
-        most = whole("max_inducing", settings.max_inducing, 1)
+        most = most_variables(asked)
         wanted = min(FIRST, most) if found and is_enough(wanted) else found
     if wanted is not None:
         return None, whole("n_inducing", wanted, 1, '"auto", "enough", None (the full GP) or ')

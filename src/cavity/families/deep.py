@@ -14,10 +14,11 @@ from cavity.families.options import (
     POWER,
     RANDOM_STATE,
     REGRESSION,
+    RULES,
     STANDARDISE,
     inducing,
 )
-from cavity.families.values import Whole
+from cavity.families.values import Whole, WholeOrNames
 
 
 def _method(typed: str) -> str:
@@ -57,7 +58,7 @@ DEEP = Family(
         inducing(100, "a deep model", "Of a deep model 100 in each layer."),
         POWER,
         MEAN,
-        Setting("n_nodes", 2, Whole(1)),
+        Setting("propagation", 2, WholeOrNames(RULES, objects=True)),
         Setting(
             "steps",
             2500,

@@ -11,13 +11,12 @@ from cavity.families.options import (
     POWER,
     RANDOM_STATE,
     RESTARTS,
+    RULES,
     inducing,
 )
-from cavity.families.values import Names, Number, Whole
+from cavity.families.values import Names, Number, Whole, WholeOrNames
 
 STATES = ("chain", "factorised", "conditional", "tied")
-# How paths of states are made.
-PROPAGATIONS = ("paths", "moments", "linearised")
 
 
 def _states_of(typed: str) -> str:
@@ -60,8 +59,7 @@ FORECASTER = Family(
             ),
         ),
         Setting("power", 0.0, Number(1.0), POWER.option),
-        Setting("propagation", "paths", Names(PROPAGATIONS)),
-        Setting("n_paths", 500, Whole(1)),
+        Setting("propagation", 500, WholeOrNames(RULES)),
         RESTARTS,
         Setting("batch", None, Whole(2, none="all rows")),
         MAX_ITERATIONS,

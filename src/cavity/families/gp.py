@@ -18,7 +18,7 @@ from cavity.families.options import (
     points_of,
     power_of,
 )
-from cavity.families.values import Names, Whole
+from cavity.families.values import Names
 
 METHODS = ("power_ep", "laplace", "local_bound", "mean_field", "tied", "mcmc")
 KINDS = ("points", "windows", "waves", "slopes")
@@ -70,19 +70,6 @@ GP = Family(
             ),
         ),
         Setting("inducing", "greedy"),
-        Setting(
-            "inducing_kind",
-            "points",
-            Names(KINDS),
-            Option(
-                "--inducing-kind",
-                "NAME",
-                "What inducing variables are, with --inducing N: points, windows, waves or "
-                "slopes.",
-            ),
-        ),
-        Setting("learn_inducing", True),
-        Setting("max_inducing", 1000, Whole(1)),
         MEAN,
         STANDARDISE,
         Setting(
@@ -104,6 +91,17 @@ GP = Family(
     ),
     only=BY_TASK | {REGRESSION: (*BY_TASK[REGRESSION], Setting("block_size"))},
     command=(
+        Setting(
+            "inducing_kind",
+            "points",
+            Names(KINDS),
+            Option(
+                "--inducing-kind",
+                "NAME",
+                "What inducing variables are, with --inducing N: points, windows, waves or "
+                "slopes.",
+            ),
+        ),
         Setting(
             "draws",
             1000,

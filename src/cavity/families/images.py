@@ -44,6 +44,16 @@ def patches_of(typed: str) -> tuple[tuple[int, int], str | None]:
     return (int(found[1]), int(found[2] or found[1])), found[3]
 
 
+def kernel_of(typed: str) -> str:
+    """The kernel of images as it is typed.
+
+    Raises:
+        ValueError: for text that is no kernel of images.
+    """
+    patches_of(typed)
+    return typed
+
+
 def _patches(typed: str) -> int:
     """The number of inducing patches."""
     count = points_of(typed)
@@ -69,7 +79,16 @@ IMAGES = Family(
                 read=shape_of,
             ),
         ),
-        Setting("patch_shape", (5, 5)),
+        Setting(
+            "kernel",
+            "conv5",
+            option=Option(
+                "--kernel",
+                "TEXT",
+                'Of images "conv5", patches of 5 x 5 pixels, or "conv5 + rbf".',
+                read=kernel_of,
+            ),
+        ),
         Setting("stride", 1),
         Setting("channels", "joint"),
         Setting(
@@ -82,7 +101,6 @@ IMAGES = Family(
                 "How patches count: by position, weighted or invariant, or chosen, auto.",
             ),
         ),
-        Setting("plus"),
         Setting("method", "power_ep"),
         POWER,
         Setting(
@@ -91,27 +109,13 @@ IMAGES = Family(
             Whole(1),
             Option("--inducing", "N", "Of images 100 patches.", read=_patches),
         ),
-        Setting("n_learning", 5000, Whole(2)),
         iterations(50),
-        Setting("scale_iterations", 30, Whole(0)),
         Setting("steps", 0, Whole(0)),
         Setting("batch", 200, Whole(1)),
         JITTER,
         RANDOM_STATE,
     ),
     only={CLASSIFICATION: (OF_CLASSES,)},
-    command=(
-        Setting(
-            "kernel",
-            ((5, 5), None),
-            option=Option(
-                "--kernel",
-                "TEXT",
-                'Of images "conv5", patches of 5 x 5 pixels, or "conv5 + rbf".',
-                read=patches_of,
-            ),
-        ),
-    ),
     unused=NO_DRAWS
     | {
         "--method": "images have one method, 'power_ep': leave it out",
@@ -133,11 +137,12 @@ IMAGES = Family(
         Rule(
             lambda asked: any(
                 patch > side
-                for patch, side in zip(asked["kernel"][0], asked["image_shape"], strict=False)
+                for patch, side in zip(
+                    patches_of(asked["kernel"])[0], asked["image_shape"], strict=False
+                )
             ),
             "--kernel",
-            "patches of {kernel[0][0]} x {kernel[0][1]} pixels are larger than the image, "
-            "{image_shape[0]} x {image_shape[1]}",
+            "patches of {kernel} are larger than the image, {image_shape[0]} x {image_shape[1]}",
         ),
     ),
     chosen_by="--image-shape",

@@ -106,14 +106,14 @@ LINEAR = Family(
                 read=_intercept,
             ),
         ),
-        Setting("level", 0.9),
         STANDARDISE,
         iterations(200),
         TOLERANCE,
         RANDOM_STATE,
     ),
     only=BY_TASK,
-    unused=unused("a linear model"),
+    unused=unused("a linear model")
+    | {"--restarts": "a linear model tries several starts anyway: leave it out"},
     rules=(
         ONE_FUNCTION,
         Rule(

@@ -13,8 +13,6 @@ from cavity.families.options import (
 from cavity.families.values import Whole
 from cavity.families.weights import EP, ONE_FUNCTION, iterations, prior, unused
 
-UNUSED = unused("a network") | {"--mean": "a network has a bias: leave it out"}
-
 
 def units_of(typed: str) -> int | tuple[int, ...]:
     """The units of a hidden layer, or of several, as they are typed.
@@ -58,7 +56,7 @@ NETWORK = Family(
         Setting("linear", False),
         EP,
         Setting("groups"),
-        Setting("n_starts", 3, Whole(1)),
+        RESTARTS.with_default(2),
         Setting(
             "batch",
             None,
@@ -82,9 +80,7 @@ NETWORK = Family(
         RANDOM_STATE,
     ),
     only=BY_TASK,
-    # which with minibatches is refused for another reason
-    command=(RESTARTS,),
-    unused={option: reason for option, reason in UNUSED.items() if option != "--restarts"},
+    unused=unused("a network") | {"--mean": "a network has a bias: leave it out"},
     rules=(
         Rule(
             lambda asked: asked["batch"] is None and "steps" in asked["given"],
@@ -92,11 +88,10 @@ NETWORK = Family(
             "a network is learned in steps with --batch ROWS: add it",
         ),
         Rule(
-            lambda asked: asked["batch"] is not None and asked["n_restarts"] > 0,
+            lambda asked: asked["batch"] is not None and "n_restarts" in asked["given"],
             "--restarts",
             "with --batch a network is learned from one start: leave it out",
         ),
-        Rule(lambda asked: asked["n_restarts"] > 0, "--restarts", UNUSED["--restarts"]),
         Rule(
             lambda asked: asked["batch"] is not None and "max_iterations" in asked["given"],
             "--max-iterations",

@@ -74,6 +74,8 @@ def inducing(default: int, called: str, help: str) -> Setting:
     return Setting("n_inducing", default, Whole(1), Option(*INDUCING, help, read=read))
 
 
+# Rules by which Gaussians go through functions, beside a number of points or paths.
+RULES = ("moments", "linearised")
 # Option of the number of inducing points, and its values.
 INDUCING = ("--inducing", "N|auto|enough|full")
 KERNEL = Setting(

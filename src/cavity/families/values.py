@@ -107,6 +107,26 @@ class Names(AbstractValues):
 
 
 @dataclasses.dataclass(frozen=True)
+class WholeOrNames(AbstractValues):
+    """Whole numbers from 1 on, and some names.
+
+    Attributes:
+        known: the names.
+        objects: whether anything else is a value too, and is looked at elsewhere.
+    """
+
+    known: tuple[str, ...]
+    objects: bool = False
+
+    def check(self, name: str, value: object) -> None:
+        """Refuses other names, and numbers that are no whole ones or below 1."""
+        if isinstance(value, str) and value in self.known:
+            return
+        if isinstance(value, Real | str) or not self.objects:
+            whole(name, value, 1, f"{', '.join(map(repr, self.known))} or ")
+
+
+@dataclasses.dataclass(frozen=True)
 class Truth(AbstractValues):
     """True and False."""
 

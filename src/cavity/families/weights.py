@@ -38,7 +38,6 @@ def unused(called: str) -> dict[str, str]:
         "--kernel": f"{called} has no kernel: leave it out",
         "--method": f"{called} has one method, 'power_ep': leave it out",
         "--inducing": f"{called} has no inducing points: leave it out",
-        "--restarts": f"{called} tries several starts anyway: leave it out",
         "--batch-rows": f"{called} needs all rows in memory: leave it out",
         **NO_DRAWS,
     }

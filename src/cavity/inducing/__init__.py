@@ -21,3 +21,7 @@ __all__ = [
     "covariance_from",
     "merged",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -107,7 +107,7 @@ def inducing_points(a: AbstractInducing) -> Float[Array, "M D"]:
     """
     raise ValueError(
         "expectations under Gaussian inputs are for inducing points, given "
-        f"{type(a).__name__}: use propagation=cavity.Nodes()"
+        f"{type(a).__name__}: use propagation=cavity.fitting.Nodes()"
     )
 
 

@@ -120,8 +120,8 @@ def merged(functionals: AbstractInducing, first: int, second: int, weights: Any)
 
     Learning may place two variables so close together that only their difference matters, with
     huge weights of opposite signs in the posterior mean. Merged with these weights,
-    $\boldsymbol\alpha = \mathbf K_{uu}^{-1} \mathbf m$ (`cavity.compressed(posterior)` has them
-    as `process.weights`), they give the same mean, with one variable less.
+    $\boldsymbol\alpha = \mathbf K_{uu}^{-1} \mathbf m$ (`cavity.fitting.compressed(posterior)` has
+    them as `process.weights`), they give the same mean, with one variable less.
 
     Args:
         functionals: M inducing variables; combinations, or functionals whose arrays have them

@@ -60,3 +60,7 @@ __all__ = [
     "parse",
     "text",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -61,4 +61,9 @@ __all__ = [
     "Support",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 __getattr__ = _refuse_old_names(__name__, {"DrawsPredictive": "MixturePredictive"})

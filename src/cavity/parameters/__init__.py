@@ -46,7 +46,12 @@ __all__ = [
     "interval",
     "log_jacobian",
     "positive",
+    "priors",
     "real",
     "to_real",
     "units",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

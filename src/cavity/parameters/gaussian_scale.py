@@ -94,7 +94,7 @@ def _described(name: str, prior: Prior, domain: Bijection) -> tuple[str, float, 
         case _:
             raise ValueError(
                 f"{name} is to be integrated, and its prior is {prior}: give it a Normal, "
-                "LogNormal or LogitNormal of cavity.priors"
+                "LogNormal or LogitNormal of cavity.parameters.priors"
             )
     if domain != _DOMAINS[kind]:
         raise ValueError(

@@ -346,7 +346,10 @@ def learned_with(model: PyTree, prior_tree: PyTree) -> Scalar:
 
 
 def _sum(model: PyTree, prior_tree: PyTree, term: Callable[[Any, Array], Array]) -> Scalar:
-    wanted = "of a tree of priors must be a prior of cavity.priors, such as LogNormal(1.0, 0.5)"
+    wanted = (
+        "of a tree of priors must be a prior of cavity.parameters.priors, such as "
+        "LogNormal(1.0, 0.5)"
+    )
     total = jnp.zeros(())
     for _, value, prior in entries(model, prior_tree, Prior, wanted):
         if isinstance(prior, Prior) and not isinstance(prior, Flat):

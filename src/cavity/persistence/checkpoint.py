@@ -46,7 +46,7 @@ class Checkpoint:
         >>> X = np.linspace(0.0, 3.0, 20)[:, None]
         >>> model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Gaussian())
         >>> with tempfile.TemporaryDirectory() as folder, jax.enable_x64(True):
-        ...     kept = cavity.Checkpoint(folder, resume=True)
+        ...     kept = cavity.fitting.Checkpoint(folder, resume=True)
         ...     result = cavity.fit(model, X, np.sin(X[:, 0]), checkpoint=kept)
         >>> result.converged
         True

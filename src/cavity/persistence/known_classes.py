@@ -57,6 +57,7 @@ _OF_ESTIMATORS = {
     "methods.MeanField": "cavity.learning.methods.methods",
     "methods.TiedPowerEP": "cavity.learning.methods.methods",
     "methods.MCMC": "cavity.learning.methods.mcmc",
+    "methods.Inducing": "cavity.learning.initialisation.asked_inducing",
     "fits.ConvergenceReport": "cavity.inference.solvers.convergence",
     "fits.AtBound": "cavity.learning.results.at_bounds",
     "fits.UnseenPeriod": "cavity.learning.results.unseen_periods",

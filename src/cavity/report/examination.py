@@ -39,7 +39,7 @@ def examine_table(
         table: rows with their targets.
         inference: on these rows; None to do it here.
         candidates: places where one more point is tried, (C, D); None for the rows.
-        level: of the bracket, see `cavity.bracket`.
+        level: of the bracket, see `cavity.diagnostics.bracket`.
 
     Raises:
         DataError: for models that cannot be examined, with the reason.

@@ -12,6 +12,7 @@ from cavity.columns import cells
 from cavity.columns.column_types import evidence
 from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column
+from cavity.estimators.forecaster_settings import going_on
 from cavity.estimators.kept import Kept
 from cavity.estimators.latent_map import Standardised
 from cavity.estimators.time_map import TimeMap
@@ -204,11 +205,10 @@ def _paths(kept: Kept | None) -> dict[str, Any]:
     """How forecasts go on, as the forecaster was asked."""
     if kept is None:
         return {}
-    propagation = typed(kept.settings.get("propagation", "paths"), str, "propagation")
-    return {
-        "propagation": one_of("propagation", propagation, PROPAGATIONS),
-        "paths": typed(kept.settings.get("n_paths", 500), Large, "n_paths"),
-    }
+    asked = kept.settings.get("propagation", "paths")
+    if isinstance(asked, str):
+        return going_on(one_of("propagation", asked, PROPAGATIONS))
+    return going_on(typed(asked, Large, "propagation"))
 
 
 def _tried(posterior: StateSpacePosterior, X: Array, _: object) -> Any:

@@ -34,8 +34,8 @@ def load(path: str | Path, *, classes: Classes | None = None) -> Any:
     held = read(path, classes)
     if held.kept is None:
         raise StorageError(
-            f"{path} holds a model without its estimator: it is a module, which "
-            "cavity.load_module reads, or was written before files held estimators: fit it again"
+            f"{path} holds a model without its estimator: it is a module, for "
+            "cavity.fitting.load_module, or was written before files held estimators: fit it again"
         )
     family = family_of(held, FAMILIES)
     files: AbstractFiles = loaded(family.files)()

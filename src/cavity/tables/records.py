@@ -15,8 +15,10 @@ from cavity.estimators.registry import (
     name_for_classes,
     named_likelihood,
 )
+from cavity.families.images import patches_of
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.text_form import parse, text
+from cavity.learning.initialisation.asked_inducing import asked_inducing
 from cavity.models.base import AbstractModel
 from cavity.models.integrated_parameters import ParameterMarginal, integrated_parameters
 from cavity.models.mean_function import with_found_mean
@@ -67,7 +69,9 @@ def rows_record(estimator: AbstractPredictor, task: str, schema: Schema) -> dict
         "bracket": None,
         "verdict": None,
         "n_inducing": points,
-        "inducing_kind": None if points is None else getattr(estimator, "inducing_kind", "points"),
+        "inducing_kind": None
+        if points is None
+        else asked_inducing(getattr(estimator, "inducing", None)).kind,
         "n_rows": int(estimator.n_rows_),
         "inputs": [column.name for column in schema.inputs],
         "targets": [column.name for column in schema.targets],
@@ -261,7 +265,8 @@ def network_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
 
 def images_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
     """The kernel of a fitted model of images."""
-    patch, parts = times(estimator.patch_shape), estimator.parts_
+    (shape, _), parts = patches_of(estimator.kernel), estimator.parts_
+    patch = times(shape)
     beside = f" + {estimator.plus_}" if estimator.plus_ else ""
     kind = parts if isinstance(parts, str) else type(parts).__name__
     return {"kernel": f"conv{patch} ({kind}){beside} of images {times(estimator.image_shape_)}"}

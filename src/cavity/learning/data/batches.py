@@ -71,7 +71,7 @@ class Batches:
             raise TypeError(
                 f"batches are read several times over, and a {type(source).__name__} can be read "
                 "only once: give a list, an object with __iter__, or the function that makes the "
-                "generator, as in cavity.Batches(read) instead of cavity.Batches(read())"
+                "generator, as in Batches(read) instead of Batches(read())"
             )
         if not callable(source) and not isinstance(source, Iterable):
             raise TypeError(

@@ -64,7 +64,7 @@ class Examination:
     """Diagnostics of a fit at its parameters; `print` gives the verdicts in sentences.
 
     Attributes:
-        bracket: bounds of the exact log evidence; see `cavity.bracket`.
+        bracket: bounds of the exact log evidence; see `cavity.diagnostics.bracket`.
         noise_alone: the largest log density of the outputs under a constant and noise, nats.
         inducing: the verdict on the number of inducing variables.
         terms: complexity, data fit and residual of the evidence; None for a full GP without

@@ -68,7 +68,8 @@ def examine(
         rows: side data of the rows, as in `infer`.
         missing: "error", or "skip" to leave out outputs that are NaN.
         products: products with the covariance of the rows for the bracket at the most.
-        level: of the bracket, see `cavity.bracket`; without products beyond 20,000 rows.
+        level: of the bracket, see `cavity.diagnostics.bracket`; without products beyond 20,000
+            rows.
         candidates: places at which one more inducing point is tried, (C, D); None for the rows,
             or for as many of them, evenly spread, as make four million covariances.
 

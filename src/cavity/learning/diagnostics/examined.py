@@ -98,7 +98,8 @@ def examined(
         missing: "error", or "skip".
 
     Raises:
-        ValueError: for models without a bracket, with the reason; see `cavity.bracket`.
+        ValueError: for models without a bracket, with the reason; see
+            `cavity.diagnostics.bracket`.
     """
     layout = {"rows": rows, "missing": missing}
     asked = {"power": power, "method": method, "jitter": jitter}
@@ -130,7 +131,7 @@ def _result_and_data(
     if result is not None and asked:
         raise ValueError(
             f"a result has its own {' and '.join(asked)}: leave out what it has, or give the "
-            "model, as in cavity.bracket(result.posterior.model, X, y, power=0.0)"
+            "model, as in cavity.diagnostics.bracket(result.posterior.model, X, y, power=0.0)"
         )
     if result is not None:
         _check_kind(result)
@@ -141,7 +142,8 @@ def _result_and_data(
     if X is None or y is None:
         raise ValueError(
             "a bracket looks at all rows many times: give X and y, rows in memory; of a long "
-            "table a few thousand of its rows will do, with cavity.bracket(model, X, y)"
+            "table a few thousand of its rows will do, with "
+            "cavity.diagnostics.bracket(model, X, y)"
         )
     data = prepare(*in_memory(X, y), power=asked.get("power", 0.5), **layout)
     if not isinstance(model, Inference):
@@ -151,12 +153,12 @@ def _result_and_data(
         raise ValueError(
             "the rows of this result came in batches and are not kept, so that X and y cannot be "
             "compared with them: give the model and some rows, as in "
-            "cavity.bracket(result.posterior.model, X, y)"
+            "cavity.diagnostics.bracket(result.posterior.model, X, y)"
         )
     if not same_rows(kept, data):
         raise ValueError(
             "X and y are not the rows of this result: leave both out, or give the model, as in "
-            "cavity.bracket(result.posterior.model, X, y)"
+            "cavity.diagnostics.bracket(result.posterior.model, X, y)"
         )
     return model, data
 

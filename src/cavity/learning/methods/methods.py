@@ -294,9 +294,10 @@ class TiedPowerEP(AbstractMethod):
     With Gaussian noise and one layer `PowerEP()` is in closed form and better.
 
     Args:
-        propagation: how Gaussians go through the layers of a deep model: `cavity.Nodes(count)`,
-            `cavity.Moments()` or `cavity.Linearised()`; also how latent inputs go through
-            functions. Other models have no use for it.
+        propagation: how Gaussians go through the layers of a deep model:
+            `cavity.fitting.Nodes(count)`, `cavity.fitting.Moments()` or
+            `cavity.fitting.Linearised()`; also how latent inputs go through functions. Other
+            models have no use for it.
         input_sites: for latent inputs, whether each row has a site on its own, matched by sweeps
             (Power EP throughout); otherwise their posteriors are variational, which suits
             minibatches. In state-space models rows have sites on pairs of states; otherwise every

@@ -57,7 +57,7 @@ class Journal(Protocol):
 
 @runtime_checkable
 class Store(Protocol):
-    """Storage for the progress of a fit: `cavity.Checkpoint` is one, in a folder.
+    """Storage for the progress of a fit: `cavity.fitting.Checkpoint` is one, in a folder.
 
     Trees are dictionaries, lists, tuples, arrays, numbers, strings and None.
     """
@@ -300,8 +300,8 @@ def open_for(
     """
     if not isinstance(store, Store):
         raise TypeError(
-            "checkpoint must be a cavity.Checkpoint, such as cavity.Checkpoint('folder'), given "
-            f"{store!r}"
+            "checkpoint must be a cavity.fitting.Checkpoint, such as "
+            f"cavity.fitting.Checkpoint('folder'), given {store!r}"
         )
     start = [np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(model)]
     store.claim(

@@ -84,7 +84,8 @@ def fit(
             learned, bounded ones stay within their bounds, and `INTEGRATED` ones are integrated
             out when all else was learned. A Gaussian likelihood's variance is
             FIXED anyway where the rows' own is known, because it has no effect then.
-        priors: an edited `cavity.priors.flat(model)`, for maximum a posteriori learning.
+        priors: an edited `cavity.parameters.priors.flat(model)`, for maximum a posteriori
+            learning.
         schedule: trees of bijections, each learned in turn before `bijections`: freeze
             parameters in an early one to release them later.
         sites: tied sites to start from, such as `found` of an earlier result for the same model;
@@ -99,8 +100,8 @@ def fit(
             and iteration.
         seed: of the perturbed starts.
         callback: called with a `Progress` after every iteration.
-        checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on from
-            what it did before, to end exactly as one that was never stopped.
+        checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and goes on
+            from what it did before, to end exactly as one that was never stopped.
 
     Returns:
         The fitted model, its posterior and evidence. Interrupting from the keyboard returns the

@@ -55,10 +55,10 @@ def sample(
         rows: side data per row, as in `infer`.
         missing: "error", or "skip" to leave out outputs that are NaN.
         bijections: an edited `cavity.parameters.bijections(model)`; FIXED parameters stay.
-        priors: an edited `cavity.priors.flat(model)`.
+        priors: an edited `cavity.parameters.priors.flat(model)`.
         learn: whether parameters are drawn; False draws the function, or the weights, alone.
         callback: called with a `Progress` now and then.
-        checkpoint: a `cavity.Checkpoint`, from which an interrupted run goes on.
+        checkpoint: a `cavity.fitting.Checkpoint`, from which an interrupted run goes on.
 
     Returns:
         The posterior over the draws, the chains, and the model at the medians of its parameters.

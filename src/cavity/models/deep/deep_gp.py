@@ -272,7 +272,8 @@ def _check_latent(approximation: TiedPowerMeans, *, natural: bool) -> None:
         )
     if approximation.propagation.for_predictions().repeats == 1:
         raise ValueError(
-            "terms are averaged over points of latent inputs: give propagation=cavity.Nodes(count)"
+            "terms are averaged over points of latent inputs: give "
+            "propagation=cavity.fitting.Nodes(count)"
         )
 
 

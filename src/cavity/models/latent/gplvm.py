@@ -198,7 +198,7 @@ class GPLVM(AbstractModel):
         if not self.mean.constant:
             raise ValueError(
                 "closed forms of a GPLVM are for a mean that is the same everywhere: give "
-                "method=cavity.TiedPowerEP(propagation=cavity.Moments())"
+                "method=cavity.TiedPowerEP(propagation=cavity.fitting.Moments())"
             )
 
     def graph(

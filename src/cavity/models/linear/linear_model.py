@@ -76,8 +76,8 @@ class LinearModel(AbstractModel):
         scale: of each column, (D,): weights, and their priors, are per scale, and `coefficients`
             are per unit of the column all the same. None for one.
         integrated: parameters of the prior that are integrated out, by name, with their own
-            priors, as in `{"variance": cavity.priors.LogNormal(1.0, 1.0)}`. Latent functions
-            share them.
+            priors, as in `{"variance": cavity.parameters.priors.LogNormal(1.0, 1.0)}`. Latent
+            functions share them.
         blocks: columns whose weights share one scale of the prior, as lists of column numbers from
             0: with spike and slab they are zero together or not at all, as the 0/1 columns of one
             category should. The prior must be a scale mixture, at power 1. Where a parameter of it
