@@ -3,9 +3,11 @@
 import re
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
+import cavity
 from cavity.tables.files import read_table
 from cavity.tables.schema import encode
 from cavity.tables.table_model import TableModel
@@ -31,6 +33,24 @@ def test_one_row_per_row_in_order(here, model, tables, ending):
     out = fitted.predictive(encode(people(12, 4), fitted.schema).X)
     np.testing.assert_array_equal(written["mean"], out.mean[:, 0])
     np.testing.assert_array_equal(written["std"], out.std[:, 0])
+
+
+@pytest.mark.parametrize("read", [pl.read_csv, pd.read_csv])
+def test_a_model_file_is_an_estimator(here, model, tables, read):
+    """The same predictions in Python, of a data frame; and a file of that for the commands."""
+    estimator = cavity.load(model)
+    columns = [column.name for column in TableModel.load(model).schema.inputs]
+    mean, std = estimator.predict(read(tables / "test.csv")[columns], return_std=True)
+    estimator.save("again.cavity")
+    for name in (model, "again.cavity"):
+        assert predict(name, tables / "test.csv").code == 0
+        written = pl.read_csv("p.csv")
+        np.testing.assert_array_equal(written["mean"], mean)
+        np.testing.assert_array_equal(written["std"], std)
+    shown = [run("show", name, "--json").json for name in (model, "again.cavity")]
+    for record in shown:
+        del record["seconds"], record["model"]
+    assert shown[0] == shown[1]
 
 
 def test_quantiles_and_density(here, model, tables):
