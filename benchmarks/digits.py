@@ -137,8 +137,8 @@ def maps(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def draw(path: Path) -> None:
     """Both maps side by side, each row as its digit."""
-    from cavity.report import plots
-    from cavity.report.latent_figures import COLOURS
+    from cavity.plots import COLOURS
+    from cavity.report.svg import picture
 
     *points, label = maps(0)
 
@@ -153,7 +153,7 @@ def draw(path: Path) -> None:
             share = 100.0 * same_as_nearest(where, label)
             axes.set(title=f"{title}: {share:.0f} % beside the same digit", xticks=[], yticks=[])
 
-    path.write_text(plots.picture(panels, width=9.0, height=4.6))
+    path.write_text(picture(panels, width=9.0, height=4.6))
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:

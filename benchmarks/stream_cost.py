@@ -134,7 +134,7 @@ def memory(updates: int, rows: int, M: int) -> None:
         for place in range(1, updates + 1):
             result = cavity.update(result, *batch(), memory=20, max_iterations=2)
             if place in (10, updates):
-                cavity.save(path, result.posterior, {})
+                cavity.fitting.save_module(path, result.posterior, {})
                 figures |= {f"resident_{place}": resident()}
                 figures |= {f"bytes_{place}": path.stat().st_size}
             if place % 50 == 0:

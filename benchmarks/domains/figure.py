@@ -16,8 +16,8 @@ import numpy as np
 
 import cavity
 from benchmarks.domains.scan import PAIR, SCAN
-from cavity import kernels, likelihoods
-from cavity.report import plots
+from cavity import kernels, likelihoods, plots
+from cavity.report.svg import picture
 
 LENGTHSCALES = {0.3: "short", 1.5: "medium", 15.0: "long"}
 SAMPLES, NEAR, NOISE = 1_000_000, 0.7, likelihoods.Gaussian(0.2)
@@ -108,8 +108,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     with jax.enable_x64(True):
-        folder.joinpath("evidence.svg").write_text(plots.picture(evidence, width=9.0, height=5.6))
-        folder.joinpath("needle.svg").write_text(plots.picture(needle, width=9.0, height=3.4))
+        folder.joinpath("evidence.svg").write_text(picture(evidence, width=9.0, height=5.6))
+        folder.joinpath("needle.svg").write_text(picture(needle, width=9.0, height=3.4))
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ import jax
 import numpy as np
 
 import cavity
-from cavity.report import plots
+from cavity import plots
+from cavity.report.svg import picture
 
 ROWS, AHEAD = 160, 60
-QUANTILES = (0.025, 0.25, 0.75, 0.975)
 
 
 def oscillator(rows: int, noise: float = 0.1, seed: int = 0) -> np.ndarray:
@@ -39,7 +39,7 @@ def draw(path: Path) -> None:
     steps = np.arange(1, AHEAD + 1)
     mean, quantiles = (
         forecaster.predict(steps),
-        forecaster.predict_quantiles(steps, alpha=QUANTILES),
+        forecaster.predict_quantiles(steps, alpha=plots.BANDS),
     )
     future = y[ROWS:]
     inside = np.mean((future > quantiles[:, 0]) & (future < quantiles[:, 3]))
@@ -50,11 +50,11 @@ def draw(path: Path) -> None:
 
     def panels(figure: Any) -> None:
         left, right = figure.subplots(1, 2, width_ratios=(2, 1))
-        plots.draw_bands(left, ROWS - 1 + steps, mean, quantiles, "time")
+        plots.bands(left, ROWS - 1 + steps, mean, quantiles)
         time = np.arange(ROWS + AHEAD)
         left.plot(time[:ROWS], y[:ROWS], ".", color=plots.INK, markersize=3, label="observed")
         left.plot(time[ROWS:], future, ".", color=plots.ACCENT, markersize=3, label="future")
-        left.set(xlim=(ROWS - 80, ROWS + AHEAD), ylabel="position")
+        left.set(xlabel="time", xlim=(ROWS - 80, ROWS + AHEAD), ylabel="position")
         plots.legend_above(left)
         states = forecaster.states_
         right.plot(*states.T, color=plots.INK, linewidth=0.8, label="states")
@@ -64,7 +64,7 @@ def draw(path: Path) -> None:
         right.set(xlabel="first state", ylabel="second state")
         plots.legend_above(right)
 
-    path.write_text(plots.picture(panels, width=9.0, height=3.6))
+    path.write_text(picture(panels, width=9.0, height=3.6))
 
 
 def main() -> None:

@@ -53,6 +53,7 @@ _MOVED = {
     "priors": "parameters.priors",
     "probability_zero": "diagnostics.probability_zero",
     "Progress": "fitting.Progress",
+    "save": "fitting.save_module",
     "select_inducing": "initialisation.select_inducing",
     "suggest_controls": "fitting.suggest_controls",
     "Suggestions": "fitting.Suggestions",

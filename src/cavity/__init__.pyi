@@ -8,6 +8,7 @@ from . import kernels as kernels
 from . import likelihoods as likelihoods
 from . import means as means
 from . import parameters as parameters
+from . import plots as plots
 from . import weights as weights
 from ._version import __version__ as __version__
 from .estimators.classifier import GPClassifier as GPClassifier
@@ -41,5 +42,4 @@ from .models.latent.gplvm import GPLVM as GPLVM
 from .models.linear.linear_model import LinearModel as LinearModel
 from .models.network.network import Network as Network
 from .models.state_space.gpssm import GPSSM as GPSSM
-from .persistence.model_file import load as load
-from .persistence.model_file import save as save
+from .tables.opened import load as load

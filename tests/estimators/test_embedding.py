@@ -160,9 +160,9 @@ def test_data_frames(fitted, library):
 def test_pickled_and_saved(fitted, tmp_path):
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.transform(Y), fitted.transform(Y))
-    cavity.save(tmp_path / "m.cavity", fitted.posterior_, {})
+    cavity.fitting.save_module(tmp_path / "m.cavity", fitted.posterior_, {})
     with jax.enable_x64(True):
-        posterior, _ = cavity.load(tmp_path / "m.cavity")
+        posterior, _ = cavity.fitting.load_module(tmp_path / "m.cavity")
         again.posterior_ = posterior
     np.testing.assert_array_equal(again.impute(Y), fitted.impute(Y))
 

@@ -95,8 +95,8 @@ def test_counted_patches_are_those_of_the_images(monkeypatch):
 
 
 def test_the_model_is_a_model_that_files_keep(fitted, tmp_path):
-    cavity.save(tmp_path / "images.cavity", fitted.posterior_, {})
-    loaded, _ = cavity.load(tmp_path / "images.cavity")
+    cavity.fitting.save_module(tmp_path / "images.cavity", fitted.posterior_, {})
+    loaded, _ = cavity.fitting.load_module(tmp_path / "images.cavity")
     flat = X_TEST[:4].reshape(4, -1)
     wanted = fitted.posterior_.marginals(flat)
     np.testing.assert_array_equal(loaded.marginals(flat).mean, wanted.mean)

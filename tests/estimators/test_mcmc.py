@@ -97,8 +97,8 @@ def test_without_the_extra(monkeypatch):
 def test_file(student, tmp_path):
     """A posterior over draws comes back as it was."""
     path = tmp_path / "draws.cavity"
-    cavity.save(path, student.posterior_, {"by": "mcmc"})
-    found, about = cavity.load(path)
+    cavity.fitting.save_module(path, student.posterior_, {"by": "mcmc"})
+    found, about = cavity.fitting.load_module(path)
     assert about == {"by": "mcmc"}
     import jax
 

@@ -52,8 +52,8 @@ def test_units_of_columns_and_outputs_change_nothing(table, hidden, iterations):
 def test_a_file_keeps_a_network(table, fitted, tmp_path):
     X, _ = table
     path = tmp_path / "network.safetensors"
-    cavity.save(path, fitted.posterior_, {})
-    loaded, _ = cavity.load(path)
+    cavity.fitting.save_module(path, fitted.posterior_, {})
+    loaded, _ = cavity.fitting.load_module(path)
     for one, other in zip(
         loaded.marginals(X[:4]), fitted.posterior_.marginals(X[:4]), strict=True
     ):

@@ -217,14 +217,14 @@ def test_files_of_no_known_task_are_refused_by_what_they_are(tmp_path):
     path = str(tmp_path / "bare.cavity")
     model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Gaussian())
     posterior = cavity.infer(model, np.zeros((1, 1)), np.zeros(1)).posterior
-    cavity.save(path, posterior, {"a": 1})
+    cavity.fitting.save_module(path, posterior, {"a": 1})
     with pytest.raises(StorageError, match="without the description of its table"):
         opened(path, "embed")
     for task in (["x"], "weird"):
-        cavity.save(path, posterior, {"record": {"task": task}, "schema": {}})
+        cavity.fitting.save_module(path, posterior, {"record": {"task": task}, "schema": {}})
         with pytest.raises(StorageError, match="damaged"):
             opened(path, "show")
-    cavity.save(path, posterior, {"record": {"task": "embedding"}, "schema": {}})
+    cavity.fitting.save_module(path, posterior, {"record": {"task": "embedding"}, "schema": {}})
     with pytest.raises(StorageError, match="an embedding, and 'cavity predict' is not for it"):
         opened(path, "predict")
     with pytest.raises(StorageError, match="of the task embedding, and one of regression or"):

@@ -290,8 +290,8 @@ def test_units_of_the_parameters():
 def test_files_keep_functionals(kind, tmp_path):
     """The posterior predicts the same after it was saved and loaded."""
     posterior = problem(KINDS[kind])[0].posterior
-    cavity.save(tmp_path / "model", posterior, {})
-    loaded, _ = cavity.load(tmp_path / "model")
+    cavity.fitting.save_module(tmp_path / "model", posterior, {})
+    loaded, _ = cavity.fitting.load_module(tmp_path / "model")
     assert_close(loaded.marginals(X).mean, posterior.marginals(X).mean)
 
 

@@ -92,10 +92,10 @@ def test_a_group_starts_at_the_distance_of_its_rows():
 
 def test_groups_are_kept_on_disk_and_files_of_before_have_none(tmp_path):
     path = tmp_path / "kernel.cavity"
-    storage.save(path, both(kernels.RBF)[0], {})
-    found, _ = storage.load(path)
+    storage.save_module(path, both(kernels.RBF)[0], {})
+    found, _ = storage.load_module(path)
     assert found.groups == GROUPS
-    storage.save(path, kernels.RBF(2.0, 3.0), {})
+    storage.save_module(path, kernels.RBF(2.0, 3.0), {})
     data = path.read_bytes()
     (length,) = struct.unpack("<Q", data[:8])
     metadata = json.loads(data[8 : 8 + length])["__metadata__"]

@@ -147,8 +147,8 @@ def test_learned_frequencies_and_files(tmp_path):
     freed = cavity.fit(model, X, Y, bijections=maps, max_iterations=5)
     assert np.array_equal(held.model.kernel.frequencies, KERNEL.frequencies)
     assert not np.array_equal(freed.model.kernel.frequencies, KERNEL.frequencies)
-    cavity.save(tmp_path / "model", freed.posterior, {})
-    loaded, _ = cavity.load(tmp_path / "model")
+    cavity.fitting.save_module(tmp_path / "model", freed.posterior, {})
+    loaded, _ = cavity.fitting.load_module(tmp_path / "model")
     assert_close(loaded.marginals(X).mean, freed.posterior.marginals(X).mean)
 
 

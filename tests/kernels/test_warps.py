@@ -185,8 +185,8 @@ def test_ranges_are_parameters_that_files_keep(tmp_path):
     printed = str(model)
     assert "kernel.kernel.parts.rotation" in printed
     assert "parts.shift" not in printed
-    cavity.save(tmp_path / "warps.cavity", model, {})
-    loaded, _ = cavity.load(tmp_path / "warps.cavity")
+    cavity.fitting.save_module(tmp_path / "warps.cavity", model, {})
+    loaded, _ = cavity.fitting.load_module(tmp_path / "warps.cavity")
     assert loaded.kernel.kernel.parts.count == 7
     assert str(loaded) == printed
     assert_close(loaded.kernel.cross(X, X), model.kernel.cross(X, X))

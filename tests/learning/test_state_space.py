@@ -144,8 +144,8 @@ def test_learning_with_one_site_for_each_state(batch, tmp_path):
     future = result.posterior.forecast(4, propagation="moments")
     assert future.mean.shape == (3, 4, 1)
     assert result.posterior.smoothed().mean.shape == (24, 1)
-    cavity.save(tmp_path / "model", result.posterior, {})
-    again = cavity.load(tmp_path / "model")[0].forecast(4, propagation="moments")
+    cavity.fitting.save_module(tmp_path / "model", result.posterior, {})
+    again = cavity.fitting.load_module(tmp_path / "model")[0].forecast(4, propagation="moments")
     np.testing.assert_array_equal(again.mean, future.mean)
 
 

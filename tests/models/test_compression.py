@@ -33,8 +33,8 @@ def test_vanderwilk_t45_predictions_and_size(functionals, likelihood, own, tmp_p
     model = cavity.GP(KERNEL, likelihood, functionals, cavity.means.Constant(0.2))
     posterior = cavity.infer(model, X, y, power=0.5).posterior
     small = fitting.compressed(posterior)
-    cavity.save(tmp_path / "model", small, {})
-    loaded, _ = cavity.load(tmp_path / "model")
+    fitting.save_module(tmp_path / "model", small, {})
+    loaded, _ = fitting.load_module(tmp_path / "model")
     for other in (small, loaded):
         for a, b in zip(other.joint(NEW), posterior.joint(NEW), strict=True):
             assert_close(a, b, "quadrature", scale=1.0)

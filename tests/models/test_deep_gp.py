@@ -322,8 +322,8 @@ def test_files_hold_deep_models(plane, tmp_path):
     model = wide_model(Z, likelihoods.Bernoulli())
     method = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(4), max_sweeps=5)
     found = cavity.infer(model, X, (y > 0.0).astype(float), method=method)
-    cavity.save(tmp_path / "deep.cavity", found.posterior, {})
-    posterior, _ = cavity.load(tmp_path / "deep.cavity")
+    cavity.fitting.save_module(tmp_path / "deep.cavity", found.posterior, {})
+    posterior, _ = cavity.fitting.load_module(tmp_path / "deep.cavity")
     assert_close(posterior.predict(X).mean, found.posterior.predict(X).mean)
 
 

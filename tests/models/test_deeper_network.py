@@ -126,8 +126,8 @@ def test_rows_without_output_say_nothing(settled):
 
 def test_a_file_keeps_it(settled, tmp_path):
     _, result, X, _ = settled
-    cavity.save(tmp_path / "deep.safetensors", result.posterior, {})
-    loaded, _ = cavity.load(tmp_path / "deep.safetensors")
+    cavity.fitting.save_module(tmp_path / "deep.safetensors", result.posterior, {})
+    loaded, _ = cavity.fitting.load_module(tmp_path / "deep.safetensors")
     pairs = zip(loaded.marginals(X[:4]), result.posterior.marginals(X[:4]), strict=True)
     for one, other in pairs:
         np.testing.assert_allclose(one, other, rtol=1e-12)

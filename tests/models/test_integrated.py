@@ -18,7 +18,7 @@ from cavity.learning.objectives.evidence import Objective
 from cavity.likelihoods import Integrated
 from cavity.parameters import FIXED, INTEGRATED, bijections, priors
 from cavity.parameters.gaussian_scale import GaussianScales
-from cavity.persistence.model_file import load, save
+from cavity.persistence.model_file import load_module, save_module
 from cavity.weights.integrated import IntegratedPrior
 from tests.tolerances import assert_close
 
@@ -314,8 +314,8 @@ def test_one_parameter_for_each_group(tmp_path):
     marginal = diagnostics.integrated_parameters(found.posterior)["prior.variance"]
     assert marginal.median.shape == (2,)
     assert marginal.median[0] > marginal.median[1]
-    save(tmp_path / "a", found.posterior, {})
-    same: Any = load(tmp_path / "a")[0]
+    save_module(tmp_path / "a", found.posterior, {})
+    same: Any = load_module(tmp_path / "a")[0]
     again = diagnostics.integrated_parameters(same)["prior.variance"]
     np.testing.assert_array_equal(again.upper, marginal.upper)
     held = cavity.LinearModel(weights.Gaussian(np.ones(2)), noise, intercept=False, groups=groups)
@@ -361,7 +361,7 @@ def test_where_sites_do_not_settle_it_is_integrated_about_the_mode():
 
 def test_files(tmp_path):
     found = cavity.infer(gp(8), X, Y).posterior
-    save(tmp_path / "a", found, {})
-    same, _ = load(tmp_path / "a")
+    save_module(tmp_path / "a", found, {})
+    same, _ = load_module(tmp_path / "a")
     expected = jax.tree.map(np.asarray, found.predict(X[:3]).var)
     np.testing.assert_array_equal(same.predict(X[:3]).var, expected)

@@ -361,8 +361,8 @@ def test_files_keep_posteriors(shape, tmp_path):
     X, y = table(*shape)
     model = cavity.LinearModel(weights.SpikeSlab(0.1, 1.0), likelihoods.Gaussian(0.1))
     posterior: Any = cavity.infer(model, X, y, power=1.0).posterior
-    cavity.save(tmp_path / "linear.cavity", posterior, {})
-    again: Any = cavity.load(tmp_path / "linear.cavity")[0]
+    cavity.fitting.save_module(tmp_path / "linear.cavity", posterior, {})
+    again: Any = cavity.fitting.load_module(tmp_path / "linear.cavity")[0]
     for one, other in zip(again.marginals(X), posterior.marginals(X), strict=True):
         assert_close(one, other)
     pair: Any = diagnostics.coefficients(again), diagnostics.coefficients(posterior)

@@ -246,8 +246,8 @@ def test_learning_and_integrating():
 def test_files_keep_blocks(tmp_path):
     X, y = table(9)
     posterior: Any = cavity.infer(linear(UNEQUAL), X, y, power=1.0).posterior
-    cavity.save(tmp_path / "blocks.cavity", posterior, {})
-    again: Any = cavity.load(tmp_path / "blocks.cavity")[0]
+    cavity.fitting.save_module(tmp_path / "blocks.cavity", posterior, {})
+    again: Any = cavity.fitting.load_module(tmp_path / "blocks.cavity")[0]
     assert again.model.blocks == UNEQUAL
     pair: Any = cavity.diagnostics.coefficients(again), cavity.diagnostics.coefficients(posterior)
     for part in ("mean", "inclusion", "upper"):

@@ -83,8 +83,8 @@ def test_one_series_of_one_output_has_vectors():
 
 def test_files_hold_posteriors(tmp_path):
     posterior, X = posterior_of(LABELS), np.ones((2, 6, 1))
-    cavity.save(tmp_path / "states.cavity", posterior, {})
-    again, _ = cavity.load(tmp_path / "states.cavity")
+    cavity.fitting.save_module(tmp_path / "states.cavity", posterior, {})
+    again, _ = cavity.fitting.load_module(tmp_path / "states.cavity")
     expected = posterior.forecast(6, X, propagation="linearised")
     assert_close(again.forecast(6, X, propagation="linearised").mean, expected.mean)
     assert_close(again.states.mean, posterior.states.mean)

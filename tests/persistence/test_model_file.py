@@ -43,7 +43,7 @@ def assert_same(found, expected):
 
 def refusal(path, kind="model", **options):
     with pytest.raises(StorageError) as caught:
-        storage.load(path, **options)
+        storage.load_module(path, **options)
     assert caught.value.kind == kind
     return str(caught.value)
 
@@ -66,8 +66,8 @@ def rewrite(path, change):
 
 
 def test_model_and_description_come_back(path):
-    storage.save(path, version_1.model(), version_1.DESCRIPTION)
-    module, description = storage.load(path)
+    storage.save_module(path, version_1.model(), version_1.DESCRIPTION)
+    module, description = storage.load_module(path)
     assert type(module) is models.GP
     assert_same(module, version_1.model())
     assert description == version_1.DESCRIPTION
@@ -76,7 +76,7 @@ def test_model_and_description_come_back(path):
 
 
 def test_a_file_of_format_1_loads():
-    module, description = storage.load(version_1.PATH)
+    module, description = storage.load_module(version_1.PATH)
     assert_same(module, version_1.model())
     assert description == version_1.DESCRIPTION
     X = np.array([[0.1, 0.2], [0.3, 0.4]])
@@ -92,8 +92,8 @@ def test_posteriors_predict_the_same(path, rng, points):
     Z = None if points is None else inducing.Points(X[:points])
     model = models.GP(kernels.RBF(), likelihoods.Gaussian(), Z)
     posterior = infer(model, X, y).posterior
-    storage.save(path, posterior, {})
-    found, _ = storage.load(path)
+    storage.save_module(path, posterior, {})
+    found, _ = storage.load_module(path)
     assert type(found) is type(posterior)
     for ours, theirs in zip(found.marginals(X + 0.1), posterior.marginals(X + 0.1), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -120,8 +120,8 @@ def test_results_of_the_library(path, rng, parts, points):
     Z = None if points is None else inducing.Points(X[:points])
     model = models.GP(kernel, likelihood, Z, mean)
     posterior = infer(model, X, y, power=0.0).posterior
-    storage.save(path, posterior, {})
-    found, _ = storage.load(path)
+    storage.save_module(path, posterior, {})
+    found, _ = storage.load_module(path)
     assert type(found) is type(posterior)
     assert_same(found.model, jax.tree.map(np.asarray, model))
     for ours, theirs in zip(found.marginals(X + 0.1), posterior.marginals(X + 0.1), strict=True):
@@ -147,8 +147,8 @@ def test_every_kind_of_value(path):
         np.asfortranarray(np.arange(6.0).reshape(2, 3)),
         np.float32(0.5),
     )
-    storage.save(path, tree, {})
-    found, _ = storage.load(path)
+    storage.save_module(path, tree, {})
+    found, _ = storage.load_module(path)
     assert found[:8] == tree[:8]
     assert found[8]["a"].tolist() == [0, 1, 2]
     assert found[8]["a"].dtype == tree[8]["a"].dtype
@@ -159,14 +159,14 @@ def test_every_kind_of_value(path):
     np.testing.assert_array_equal(found[12], tree[12])
     assert found[13].dtype == np.float64
     assert found[12].flags.writeable
-    storage.save(path, float("nan"), {})
-    assert np.isnan(storage.load(path)[0])
+    storage.save_module(path, float("nan"), {})
+    assert np.isnan(storage.load_module(path)[0])
 
 
 def test_descriptions_are_made_plain(path):
     given = {"a": np.float64(1.5), "b": (1, np.inf), "c": np.array([1.0, np.nan]), "d": path}
-    storage.save(path, None, given)
-    _, description = storage.load(path)
+    storage.save_module(path, None, given)
+    _, description = storage.load_module(path)
     assert description == {"a": 1.5, "b": [1, None], "c": [1.0, None], "d": str(path)}
 
 
@@ -174,25 +174,25 @@ def test_descriptions_are_made_plain(path):
 def test_precision_survives_a_session_without_x64(path):
     Z = np.array([[1 / 3, 1 / 7]])
     with jax.enable_x64(True):
-        storage.save(path, inducing.Points(Z), {})
-    np.testing.assert_array_equal(storage.load(path)[0].Z, Z)
+        storage.save_module(path, inducing.Points(Z), {})
+    np.testing.assert_array_equal(storage.load_module(path)[0].Z, Z)
 
 
 def test_equal_names_of_different_classes(path):
     from cavity import means
 
-    storage.save(path, (kernels.Constant(2.0), means.Constant(3.0)), {})
-    kernel, mean = storage.load(path)[0]
+    storage.save_module(path, (kernels.Constant(2.0), means.Constant(3.0)), {})
+    kernel, mean = storage.load_module(path)[0]
     assert (type(kernel), type(mean)) == (kernels.Constant, means.Constant)
 
 
 def test_classes_of_ones_own(path):
     mine = Mine(np.array(2.0), 3.0, {"k": kernels.RBF()})
     with pytest.raises(StorageError, match=r"model is a Mine.*classes="):
-        storage.save(path, mine, {})
-    storage.save(path, (mine,), {}, classes={"Mine": Mine})
+        storage.save_module(path, mine, {})
+    storage.save_module(path, (mine,), {}, classes={"Mine": Mine})
     assert "needs the class 'Mine'" in refusal(path)
-    (found,), _ = storage.load(path, classes={"Mine": Mine})
+    (found,), _ = storage.load_module(path, classes={"Mine": Mine})
     assert (found.scale, found.power) == (2.0, 3.0)
     assert type(found.parts["k"]) is kernels.RBF
 
@@ -200,7 +200,7 @@ def test_classes_of_ones_own(path):
 @pytest.mark.parametrize("part", [object(), len, {1: 2}, np.array(["text"]), 1j])
 def test_what_a_file_cannot_hold(path, part):
     with pytest.raises(StorageError, match=r"model\.1 is a"):
-        storage.save(path, (None, part), {})
+        storage.save_module(path, (None, part), {})
     assert not path.exists()
 
 
@@ -208,10 +208,10 @@ def test_saves_of_one_model_are_the_same_bytes(path):
     module = (kernels.RBF(), likelihoods.Gaussian(), {"\N{GREEK SMALL LETTER ALPHA}": np.eye(3)})
     files = set()
     for _ in range(20):  # the three entries of the metadata have six orders
-        storage.save(path, module, {"name": "\N{GREEK SMALL LETTER ALPHA}"})
+        storage.save_module(path, module, {"name": "\N{GREEK SMALL LETTER ALPHA}"})
         files.add(path.read_bytes())
     assert len(files) == 1
-    assert storage.load(path)[1] == {"name": "\N{GREEK SMALL LETTER ALPHA}"}
+    assert storage.load_module(path)[1] == {"name": "\N{GREEK SMALL LETTER ALPHA}"}
 
 
 # --------------------------------------------------------------------------------- versions
@@ -224,11 +224,11 @@ def test_absent_fields_are_refused(path, name):
     def drop(name):
         return lambda _, description: description["module"]["fields"].pop(name)
 
-    storage.save(path, Mine(np.array(2.0)), {}, classes={"Mine": Mine})
+    storage.save_module(path, Mine(np.array(2.0)), {}, classes={"Mine": Mine})
     rewrite(path, drop(name))
     with pytest.raises(StorageError, match=f"does not say {name} of Mine"):
-        storage.load(path, classes={"Mine": Mine})
-    storage.save(path, likelihoods.Gaussian(), {})
+        storage.load_module(path, classes={"Mine": Mine})
+    storage.save_module(path, likelihoods.Gaussian(), {})
     rewrite(path, drop("variance"))
     assert "does not say variance of likelihoods.Gaussian" in refusal(path)
 
@@ -247,7 +247,7 @@ def test_absent_fields_are_refused(path, name):
     ],
 )
 def test_files_of_other_versions(path, change, said):
-    storage.save(path, likelihoods.Gaussian(), {})
+    storage.save_module(path, likelihoods.Gaussian(), {})
     rewrite(path, change)
     assert said in refusal(path)
 
@@ -257,7 +257,7 @@ def test_files_of_other_versions(path, change, said):
 
 def test_every_changed_byte_is_noticed(path):
     """Each byte of a small file in turn: some bits, all bits, and a blank that JSON skips."""
-    storage.save(path, (likelihoods.Gaussian(), np.arange(2)), {"n": 3})
+    storage.save_module(path, (likelihoods.Gaussian(), np.arange(2)), {"n": 3})
     whole = path.read_bytes()
     changes = [lambda b, k=k: b ^ k for k in (0x01, 0x20, 0xFF)] + [lambda b: ord("\t")]
     for position in range(len(whole)):
@@ -268,11 +268,11 @@ def test_every_changed_byte_is_noticed(path):
                 path.write_bytes(damaged)
                 assert refusal(path), (position, damaged[position])
     path.write_bytes(whole)
-    storage.load(path)
+    storage.load_module(path)
 
 
 def test_every_cut_is_noticed(path):
-    storage.save(path, likelihoods.Gaussian(), {})
+    storage.save_module(path, likelihoods.Gaussian(), {})
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
@@ -319,7 +319,7 @@ def test_paths(tmp_path):
     assert "is a folder" in refusal(tmp_path, "io")
     for target in (tmp_path, tmp_path / "none" / "model"):
         with pytest.raises(StorageError, match="folder") as caught:
-            storage.save(target, None, {})
+            storage.save_module(target, None, {})
         assert caught.value.kind == "io"
 
 
@@ -327,15 +327,15 @@ def test_paths(tmp_path):
 
 
 def test_a_failed_save_leaves_the_old_file(path, monkeypatch):
-    storage.save(path, kernels.RBF(2.0), {})
+    storage.save_module(path, kernels.RBF(2.0), {})
 
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(StorageError, match="no space left"):
-        storage.save(path, kernels.RBF(3.0), {})
-    assert storage.load(path)[0].variance == 2.0
+        storage.save_module(path, kernels.RBF(3.0), {})
+    assert storage.load_module(path)[0].variance == 2.0
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
@@ -346,7 +346,7 @@ from cavity.persistence import model_file as storage
 
 storage.known_classes()
 for n in itertools.count():
-    storage.save(sys.argv[1], (np.full(200_000, float(n)),), {"n": n})
+    storage.save_module(sys.argv[1], (np.full(200_000, float(n)),), {"n": n})
     print(n, flush=True)
 """
 
@@ -362,7 +362,7 @@ def test_a_killed_save_is_never_half_a_file(path):
         time.sleep(rng.uniform(0.0, 0.1))
         child.send_signal(signal.SIGKILL)
         child.communicate()
-        (values,), description = storage.load(path)
+        (values,), description = storage.load_module(path)
         assert np.all(values == description["n"])
 
 

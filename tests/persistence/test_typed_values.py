@@ -33,13 +33,13 @@ WRONG = {
 def test_values_of_another_kind(path, name):
     cls, field, value, said = WRONG[name]
     module = cls(n_classes=3) if cls is likelihoods.Softmax else cls()
-    storage.save(path, module, {})
+    storage.save_module(path, module, {})
     rewrite(path, lambda _, description: description["module"]["fields"].update({field: value}))
     assert said in refusal(path)
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 def test_numbers_that_are_none(path, number):
-    storage.save(path, None, {"n": 1.0})
+    storage.save_module(path, None, {"n": 1.0})
     rewrite(path, lambda _, description: description["about"].update(n=float(number)))
     assert f"has {number} among its numbers" in refusal(path)

@@ -9,7 +9,7 @@ import pytest
 import cavity
 from cavity.estimators.base import to_numpy
 from cavity.report.coefficients import coefficient_section
-from cavity.report.rendering import number
+from cavity.report.sections import Paragraph, Table, figure_names, number
 from cavity.tables.coefficients import model_coefficients
 from cavity.tables.schema import encode
 from tests.report.fitting import fitted_to
@@ -63,10 +63,14 @@ def test_the_largest_per_deviation_come_first(linear):
     table = model_coefficients(fitted)
     effect = np.abs(table["mean"]) * encoded.X.std(axis=0)
     order = [str(table["column"][i]) for i in np.argsort(-effect, kind="stable")]
-    assert [row.column for row in section.rows] == order
-    chosen = {row.column for row in section.rows if row.selected}
+    text, listed, _ = section.parts
+    assert isinstance(text, Paragraph)
+    assert isinstance(listed, Table)
+    assert [row[0] for row in listed.rows] == order
+    chosen = {row[0] for row in listed.rows if row[-1] == "yes"}
     assert chosen == set(table["column"][table["selected"]])
-    assert f"{len(chosen)} of 5 coefficients" in section.text
+    assert f"{len(chosen)} of 5 coefficients" in str(text.words)
+    assert figure_names([section]) == ["coefficients"]
 
 
 def test_a_table_without_targets_has_them_too(linear, written):  # noqa: F811

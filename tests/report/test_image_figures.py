@@ -11,7 +11,7 @@ import cavity
 from cavity import kernels, likelihoods, means
 from cavity.estimators.base import to_numpy
 from cavity.inducing import InBase, OfParts, Points
-from cavity.report import page
+from cavity.report import page, targets
 from cavity.report.image_figures import evidence_of, image_pictures, patch_model
 from tests.report.fitting import fitted_to
 
@@ -138,7 +138,7 @@ def test_a_regression_has_the_places_alone(weights, tmp_path):
     written = page.write_report(tmp_path / "report.html", fitted, encoded)
     assert "residuals" in written
     assert ("weights" in written) == (weights is not None)
-    assert page.PIXELS in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert targets.PIXELS in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

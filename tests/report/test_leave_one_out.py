@@ -9,7 +9,7 @@ import pytest
 import cavity
 from cavity import likelihoods
 from cavity.report import leave_one_out as single_rows
-from cavity.report.rendering import number
+from cavity.report.sections import number
 from cavity.tables.schema import encode
 from tests.oracle import kernels as oracle
 from tests.report.fitting import fitted_to

@@ -13,7 +13,8 @@ from cavity import kernels
 from cavity.persistence.errors import DataError
 from cavity.report import page as report
 from cavity.report.convergence import unconverged
-from cavity.report.rendering import number
+from cavity.report.metric_descriptions import METRICS
+from cavity.report.sections import number
 from cavity.tables.schema import encode
 from tests.report.fitting import fitted_to
 
@@ -100,7 +101,7 @@ def test_numbers_are_those_of_evaluate_and_show(written):
     fitted, encoded = fitted_to(one_input(), ["y"])
     _, page = written(fitted, encoded)
     for name, value in fitted.metrics(encoded).items():
-        assert f"{name} {number(value)} {report.METRICS[name]}" in page.text
+        assert f"{name} {number(value)} {METRICS[name]}" in page.text
     assert f"{fitted.record['log_evidence']:.8g} nats" in page.text
     assert "none: the full Gaussian process" in page.text
     assert "kernel.lengthscale x 1 column" in page.text

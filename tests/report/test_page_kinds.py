@@ -15,7 +15,7 @@ from cavity.likelihoods.predictive.numerical import numerical_predictive
 from cavity.report import page as report
 from cavity.report.metric_descriptions import CLASSIFICATION
 from cavity.report.outliers import outliers
-from cavity.report.rendering import number
+from cavity.report.sections import number
 from cavity.tables.schema import encode
 from tests.report.fitting import fitted_to
 from tests.report.test_page import browse, one_input, several_inputs, written  # noqa: F401

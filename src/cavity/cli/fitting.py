@@ -1,13 +1,11 @@
 """Work that `cavity fit` does for a family: a table read, an estimator, a model file."""
 
 import abc
-import dataclasses
 from typing import Any, Generic, TypeVar
 
 from cavity.cli.asked import Asked
 from cavity.cli.request import Request
 from cavity.cli.session import Session
-from cavity.estimators.base import AbstractEstimator
 from cavity.families.base import loaded
 from cavity.tables.row_cache import RowCache
 
@@ -76,16 +74,3 @@ def estimator_of(asked: Asked, task: str, **settings: Any) -> Any:
         **settings: in place of those.
     """
     return loaded(asked.family.estimators[task])(**asked.parameters | settings)
-
-
-def learning_record(estimator: AbstractEstimator) -> dict[str, Any]:
-    """Entries of a record on how learning and inference ended, as JSON values."""
-    return {
-        "converged": bool(estimator.converged_),
-        "message": estimator.message_,
-        "log_evidence": estimator.log_evidence_,
-        "iterations": int(estimator.n_iter_),
-        "evaluations": int(estimator.n_evaluations_),
-        "jitter": float(estimator.jitter_),
-        "sites": dataclasses.asdict(estimator.sites_),
-    }

@@ -1,5 +1,6 @@
 """`cavity fit --model state-space` and `cavity forecast`: time series with hidden states."""
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,8 @@ from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
 from cavity.tables.forecasting import SeriesColumn, TableForecaster, columns_of, learn_series
-from cavity.tables.known_rows import marks
 from cavity.tables.schema import Schema
-from cavity.tables.table_model import parameters
+from cavity.tables.series_files import SeriesFiles
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -62,36 +62,8 @@ class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
 
     def saved(self, estimator: GPForecaster) -> TableForecaster:
         """Contents of the model file of a fitted estimator."""
-        known = marks(np.hstack([self.y, self.X]))
-        return TableForecaster(estimator.time_map, self.schema, self._record(estimator), known)
-
-    def _record(self, estimator: GPForecaster) -> dict[str, Any]:
-        """Record of the fit of a time series, as JSON values."""
-        asked, series, simulated = self.asked, self.series, estimator.free_simulation_
-        return {
-            "model": self.request.out,
-            "task": asked.family.task,
-            "likelihood": asked["likelihood"],
-            "kernel": asked["kernel"],
-            "method": "tied" if asked["hidden"] == "tied" else "power_ep",
-            "power": asked["power"],
-            "states": asked["n_states"],
-            "targets": list(asked["targets"]),
-            "controls": list(asked["controls"]),
-            "series": None if series is None else series.name,
-            "series_labels": None if series is None else list(series.labels),
-            "n_inducing": estimator.time_map.posterior.transition.process.size,
-            "n_rows": len(self.y),
-            "missing": int(np.sum(np.isnan(self.y))),
-            "converged": bool(estimator.converged_),
-            "message": estimator.message_,
-            "log_evidence": estimator.log_evidence_,
-            "growth": estimator.growth_,
-            "free_simulation": None if simulated is None else simulated.to_dict(),
-            "iterations": int(estimator.n_iter_),
-            "last_state": estimator.states_[-1].tolist(),
-            "parameters": parameters(estimator.model_, np.ones(1)),
-        }
+        fitted = SeriesFiles().contents(estimator, self.schema, self.series)
+        return dataclasses.replace(fitted, record=fitted.record | {"model": self.request.out})
 
 
 def forecast(

@@ -1,10 +1,9 @@
 """`cavity fit` for Gaussian processes, and for layers of them."""
 
 import re
-from typing import Any, cast
+from typing import Any
 
 import jax
-import numpy as np
 
 from cavity.cli.rows import E, FitRows
 from cavity.cli.session import blaming, usage
@@ -12,7 +11,6 @@ from cavity.cli.training_tables import in_batches
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classifier import GPClassifier
 from cavity.estimators.deep import DeepGPClassifier, DeepGPRegressor
-from cavity.estimators.layers import layers_of
 from cavity.estimators.registry import CLASSIFICATION, Method, build_method, named_likelihood
 from cavity.estimators.regressor import GPRegressor
 from cavity.estimators.settings import (
@@ -23,7 +21,6 @@ from cavity.estimators.settings import (
     check_full_rows,
 )
 from cavity.inducing.base import Points
-from cavity.kernels.base import AbstractKernel
 from cavity.kernels.patch_text import CONV
 from cavity.kernels.stationary import RBF
 from cavity.kernels.text_form import parse, text
@@ -34,9 +31,8 @@ from cavity.learning.mcmc.kernels import blackjax
 from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.methods.methods import TiedPowerEP
 from cavity.likelihoods.gaussian import Gaussian
-from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
-from cavity.tables.table_model import TableModel
+from cavity.tables.records import kernel_of
 
 MINIBATCH = 1_000  # rows of a minibatch of a long table
 WORTH_SAYING = 10.0  # seconds of an estimate from which on it is printed
@@ -52,16 +48,7 @@ class FitKernels(FitRows[E]):
 
     def settings(self) -> dict[str, Any]:
         """The kernel by numbers of columns, because the estimator sees no names."""
-        return {"kernel": text(self._kernel())}
-
-    def kernel_in_words(self, estimator: E) -> str:
-        """The kernel by names of columns."""
-        return text(self._kernel(), self.tables.schema.features)
-
-    def _kernel(self) -> AbstractKernel:
-        encoder = self.tables.schema.encoder
-        kernel, features = encoder.with_features(self.asked["kernel"]), encoder.features
-        return parse(kernel, len(features), features, encoder.groups)
+        return {"kernel": text(kernel_of(self.asked["kernel"], self.tables.schema))}
 
 
 class FitGP(FitKernels[GPRegressor | GPClassifier]):
@@ -105,21 +92,6 @@ class FitGP(FitKernels[GPRegressor | GPClassifier]):
         if method != "mcmc":
             return method
         return MCMC(draws=draws, warmup=max(draws // 2, 1), keep=min(200, 4 * draws), seed=seed)
-
-    def further(self, estimator: GPRegressor | GPClassifier, fitted: TableModel) -> dict[str, Any]:
-        """Power and points as they were chosen, and the form of classes."""
-        table, found = estimator.power_table_, estimator.bracket_
-        names = ("lower", "upper", "per_row", "proved")
-        record: dict[str, Any] = {
-            "priors": estimator.priors,
-            "power": float(cast(float, estimator.power_)),
-            "power_table": None if table is None else [trial._asdict() for trial in table],
-            "bracket": None if found is None else {name: getattr(found, name) for name in names},
-            "verdict": estimator.verdict_ or None,
-        }
-        if isinstance(estimator, GPClassifier):
-            record |= class_form(estimator, self.asked["method"])
-        return record
 
     def _note_class_form(self) -> None:
         """Says on standard error where classes are independent as coupled ones take long."""
@@ -179,42 +151,6 @@ class FitDeep(FitKernels[DeepGPRegressor | DeepGPClassifier]):
             "a deep model takes minutes; Ctrl-C stops learning and keeps the best model so far"
         )
         return super().estimator()
-
-    def tallies(self, estimator: DeepGPRegressor | DeepGPClassifier) -> None:
-        """None: layers are not updated."""
-
-    def further(
-        self, estimator: DeepGPRegressor | DeepGPClassifier, fitted: TableModel
-    ) -> dict[str, Any]:
-        """Records of the layers."""
-        return {"layers": layer_records(fitted.posterior.model)}
-
-
-def layer_records(model: AbstractModel) -> list[dict[str, Any]]:
-    """Records of the layers of a deep model, as JSON values."""
-    return [
-        {
-            "width": layer.width,
-            "n_inducing": next(inducing.size for _, inducing, _ in layer.groups),
-            "noise_variance": None
-            if layer.noise_variance is None
-            else float(np.asarray(layer.noise_variance)),
-        }
-        for layer in layers_of(model)
-    ]
-
-
-def class_form(estimator: GPClassifier, method: str) -> dict[str, Any]:
-    """Record of whether several classes by Power EP are coupled, and why learning ended.
-
-    The sentence on the form that the fit chose is left out of the message: it is reported
-    elsewhere.
-    """
-    reason = estimator.message_.removesuffix(f"; {estimator.choice_}")
-    form: dict[str, Any] = {"message": reason}
-    if method == "power_ep" and estimator.likelihood_.couples:
-        form["coupled"] = not estimator.choice_
-    return form
 
 
 def check_kernel(given: str) -> None:

@@ -1,4 +1,4 @@
-"""`cavity fit --image-shape`: pixels in columns, and the kernel in words."""
+"""`cavity fit --image-shape`: pixels in columns."""
 
 import dataclasses
 import math
@@ -7,7 +7,7 @@ from typing import Any
 from cavity.cli.rows import FitRows
 from cavity.cli.session import usage
 from cavity.estimators.images import ConvGPClassifier
-from cavity.families.images import patches_of
+from cavity.tables.records import times
 
 
 class FitImages(FitRows[ConvGPClassifier]):
@@ -26,19 +26,7 @@ class FitImages(FitRows[ConvGPClassifier]):
         if math.prod(shape) != pixels:
             raise usage(
                 "--image-shape",
-                f"{_times(shape)} is {math.prod(shape)} pixels, and the table has {pixels} "
+                f"{times(shape)} is {math.prod(shape)} pixels, and the table has {pixels} "
                 "columns of inputs: leave others out with --ignore",
             )
         return {}
-
-    def kernel_in_words(self, estimator: ConvGPClassifier) -> str:
-        """The kernel of a fitted model of images."""
-        patch, _ = patches_of(self.asked["kernel"])
-        beside = f" + {estimator.plus_}" if estimator.plus_ else ""
-        shape = _times(self.asked["image_shape"])
-        return f"conv{_times(patch)} ({estimator.parts_}){beside} of images {shape}"
-
-
-def _times(shape: tuple[int, ...]) -> str:
-    """A shape as it is typed, such as 28x28."""
-    return "x".join(map(str, shape))

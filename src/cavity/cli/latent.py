@@ -1,20 +1,21 @@
 """`cavity fit --model latent`: an embedding of the columns of a table."""
 
-from typing import Any, cast
+import dataclasses
+from typing import Any
 
 import numpy as np
 
 from cavity.cli.asked import Asked
-from cavity.cli.fitting import AbstractFitting, estimator_of, learning_record
+from cavity.cli.fitting import AbstractFitting, estimator_of
 from cavity.cli.gp import check_kernel
 from cavity.cli.session import Session, blaming
 from cavity.estimators.embedding import GPEmbedding
-from cavity.estimators.latent_map import LatentMap, Standardised, check_rows_and_columns
+from cavity.estimators.latent_map import check_rows_and_columns
 from cavity.estimators.latent_settings import check_values, latent_kernel, latent_likelihood
-from cavity.models.latent.posterior import LatentPosterior
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
-from cavity.tables.embedding import TableEmbedding, latent_parameters, learn_columns, outputs
+from cavity.tables.embedding import TableEmbedding, learn_columns, outputs
+from cavity.tables.embedding_files import EmbeddingFiles
 from cavity.tables.files import read_table
 from cavity.tables.schema import Schema
 
@@ -67,10 +68,8 @@ class FitEmbedding(AbstractFitting[GPEmbedding, TableEmbedding]):
 
     def saved(self, estimator: GPEmbedding) -> TableEmbedding:
         """Contents of the model file of a fitted estimator."""
-        columns = Standardised(estimator.column_mean_, estimator.column_scale_)
-        latent = LatentMap(cast(LatentPosterior, estimator.posterior_), columns)
-        record = _record(estimator, latent, self.asked, self.Y, self.names)
-        return TableEmbedding(latent.posterior, self.schema, record, columns)
+        fitted = EmbeddingFiles().contents(estimator, self.schema)
+        return dataclasses.replace(fitted, record=fitted.record | {"model": self.request.out})
 
 
 def _check_rows(asked: Asked, Y: np.ndarray, names: list[str]) -> None:
@@ -89,28 +88,3 @@ def _check_rows(asked: Asked, Y: np.ndarray, names: list[str]) -> None:
             f"--components {dims} is more than the {plural(varying, 'column')} to embed"
             f"{constant}; ask for fewer"
         )
-
-
-def _record(
-    estimator: GPEmbedding, latent: LatentMap, asked: Asked, Y: np.ndarray, names: list[str]
-) -> dict[str, Any]:
-    """Record of the fit of an embedding, as JSON values."""
-    scales = latent.columns.scale
-    gaussian = asked["likelihood"] == "gaussian"
-    return {
-        "model": asked.request.out,
-        "task": asked.family.task,
-        "likelihood": asked["likelihood"],
-        "kernel": asked["kernel"],
-        "method": "power_ep" if gaussian else "tied",
-        "power": asked["power"],
-        "components": asked["n_components"],
-        "n_inducing": latent.posterior.size,
-        "n_rows": len(Y),
-        "columns": names,
-        "constant": [n for n, scale in zip(names, scales, strict=True) if scale == 0.0],
-        "missing": int(np.sum(np.isnan(Y))),
-        "relevance": estimator.relevance_.tolist(),
-        **learning_record(estimator),
-        "parameters": latent_parameters(latent),
-    }

@@ -1,11 +1,10 @@
-"""`cavity fit --model network`: groups of columns, and what is remembered."""
+"""`cavity fit --model network`: what it does not take."""
 
-from typing import Any, cast
+from typing import Any
 
 from cavity.cli.rows import FitRows
 from cavity.cli.session import usage
 from cavity.estimators.network import NetworkClassifier, NetworkRegressor
-from cavity.tables.table_model import TableModel
 
 
 class FitNetwork(FitRows[NetworkRegressor | NetworkClassifier]):
@@ -21,23 +20,3 @@ class FitNetwork(FitRows[NetworkRegressor | NetworkClassifier]):
                 "out",
             )
         return {}
-
-    def record(self, estimator: NetworkRegressor | NetworkClassifier) -> dict[str, Any]:
-        """Entries of the record, of minibatches with the method that they have."""
-        record = super().record(estimator)
-        return record | ({} if estimator.batch is None else {"method": "tied"})
-
-    def further(
-        self, estimator: NetworkRegressor | NetworkClassifier, fitted: TableModel
-    ) -> dict[str, Any]:
-        """The prior, the units, and how strongly these follow each column."""
-        features = fitted.schema.features
-        hidden = cast(int | tuple[int, ...], estimator.hidden)
-        relevance = map(float, estimator.relevance_)
-        return {
-            "prior": estimator.prior,
-            "hidden": hidden if isinstance(hidden, int) else list(hidden),
-            "batch": estimator.batch,
-            "steps": None if estimator.batch is None else estimator.steps,
-            "relevance": dict(zip(features, relevance, strict=True)),
-        }

@@ -6,9 +6,10 @@ from typing import Any
 
 from cavity.families.base import Family, loaded
 from cavity.families.table import FAMILIES
-from cavity.persistence import model_file as storage
 from cavity.persistence.errors import StorageError
+from cavity.tables.contents import read
 from cavity.tables.fit_records import task_of
+from cavity.tables.opened import family_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,15 +43,14 @@ def opened(path: str, command: str, families: Sequence[Family] | None = None) ->
             for.
     """
     families = FAMILIES if families is None else families
-    posterior, about = storage.load(path)
-    task = task_of(about)
+    held = read(path)
+    family, task = family_of(held, families), task_of(held.about)
     of_task = [each for each in families if task in list(each.estimators)]
-    family = [*of_task, families[0]][0]
     if of_task and command not in family.commands:
-        held = family.called if len(of_task) == 1 else f"a {task}"
+        called = family.called if len(of_task) == 1 else f"a {task}"
         *others, last = (f"'cavity {each}'" for each in family.commands)
         raise StorageError(
-            f"{path} holds {held}, and 'cavity {command}' is not for it; use {', '.join(others)} "
-            f"or {last}"
+            f"{path} holds {called}, and 'cavity {command}' is not for it; use "
+            f"{', '.join(others)} or {last}"
         )
-    return Opened(loaded(family.saved).described(path, posterior, about), family)
+    return Opened(loaded(family.files)().read(held), family)

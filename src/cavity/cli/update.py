@@ -15,6 +15,7 @@ from cavity.cli.session import Outcome, Session, blaming
 from cavity.cli.table_parts import report_warnings
 from cavity.cli.text import describe_metrics
 from cavity.estimators.base import to_numpy
+from cavity.estimators.kept import plain
 from cavity.kernels.sum_over import plain_columns
 from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.default_priors import priors_of_stream
@@ -28,8 +29,9 @@ from cavity.persistence.atomic_file import held, regular_bytes
 from cavity.persistence.errors import DataError
 from cavity.persistence.model_file import check_output
 from cavity.tables.files import read_table
+from cavity.tables.parameters import parameters
 from cavity.tables.schema import Encoded, encode
-from cavity.tables.table_model import TableModel, check_targets, parameters
+from cavity.tables.table_model import TableModel, check_targets
 
 # Batches that a model file remembers, so that one that is given twice is skipped.
 REMEMBERED = 1_000
@@ -206,6 +208,22 @@ def _updated(
     known["tallies"] = result.tallies
     if fitted.schema.ranges:  # files of before have none, and would know this batch alone
         known["schema"] = fitted.schema.with_rows(encoded.X)
+    if fitted.kept is not None:
+        known["kept"] = fitted.kept.but(
+            log_evidence_=value,
+            converged_=record["converged"],
+            message_=record["message"],
+            n_iter_=record["iterations"],
+            n_evaluations_=record["evaluations"],
+            jitter_=record["jitter"],
+            sites_=plain(result.sites),
+            interrupted_=False,
+            n_rows_=result.rows_seen,
+            n_observed_=fitted.kept.fitted["n_observed_"] + new,
+            bracket_=None,
+            verdict_="",
+            choice_="",
+        )
     return dataclasses.replace(fitted, posterior=posterior, record=record, **known)
 
 

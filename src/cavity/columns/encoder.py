@@ -103,6 +103,11 @@ class Encoder:
         return tuple(name for column in self.columns for name in column.features)
 
     @property
+    def plain(self) -> bool:
+        """True if all columns are numbers that are written plainly."""
+        return not self.notations and all(column.kind == "numeric" for column in self.columns)
+
+    @property
     def groups(self) -> tuple[int, ...] | None:
         """The column of each feature, by number; None where each column is one feature."""
         if max(self.widths, default=1) < 2:

@@ -2,8 +2,8 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -17,21 +17,27 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cavity.columns.encoder import Encoder
 from cavity.estimators.encoding import learn_inputs, numbers_of
 from cavity.estimators.going_on import learned_on
+from cavity.estimators.kept import AbstractKept
 from cavity.estimators.layers import last_functions
 from cavity.estimators.learning import Learned, Problem, divided
 from cavity.estimators.predictions import Predictions, function_of, predict_outputs
 from cavity.estimators.registry import build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
+from cavity.estimators.rows_of_fit import RemembersRows
 from cavity.estimators.settings import Settings, check_side
+from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.data.batches import Batches
 from cavity.learning.double_precision import in_double
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.progress.checkpoint import Store
+from cavity.learning.results.at_bounds import AtBound
+from cavity.learning.results.unseen_periods import UnseenPeriod
 from cavity.models.base import AbstractModel
 from cavity.models.mean_function import with_found_mean
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.callers import warn_caller
 from cavity.numerics.validation import check_magnitude
+from cavity.persistence.typed_values import Large
 
 Tree = TypeVar("Tree")
 
@@ -78,7 +84,7 @@ class AbstractSearchSettings:
     random_state: object = None
 
 
-class AbstractEstimator(BaseEstimator, abc.ABC):
+class AbstractEstimator(AbstractKept, BaseEstimator, abc.ABC):
     """A model with starting values from the data, learned and kept as numpy float64.
 
     To implement:
@@ -92,6 +98,22 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
 
     standardise: object
     random_state: object
+
+    remembered: ClassVar[Mapping[str, Any]] = {
+        "log_evidence_": float | None,
+        "converged_": bool,
+        "message_": str,
+        "unseen_periods_": tuple[UnseenPeriod, ...],
+        "undetermined_": tuple[str, ...],
+        "at_bounds_": tuple[AtBound, ...],
+        "n_iter_": Large,
+        "n_evaluations_": Large,
+        "jitter_": float,
+        "sites_": ConvergenceReport,
+        "interrupted_": bool,
+        "n_rows_": Large,
+        "n_observed_": np.ndarray,
+    }
 
     @abc.abstractmethod
     def _learned(self, problem: Problem) -> Learned:
@@ -132,14 +154,6 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         if not (self.converged_ or self.interrupted_):
             warn_caller(f"not converged: {self.message_}", ConvergenceWarning)
 
-    def _go_on(
-        self, settings: Settings, X, y, side: dict[str, np.ndarray], half_life: float | None
-    ) -> None:
-        """Learns on from further rows, their outputs in the units of the data."""
-        outputs = y / (self.output_scale_ if np.ndim(y) > 1 else self.output_scale_[0])
-        learned = learned_on(self, settings, X, outputs, side, half_life)
-        self._keep(learned, self.output_scale_)
-
     def _settings(self, task: str, classes: int = 2) -> Settings:
         """The settings of this estimator, as they were given."""
         names = getattr(self, "feature_names_in_", None)
@@ -176,6 +190,10 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         self.n_rows_, self.n_observed_ = learned.rows, learned.observed
         self.tallies_ = result.tallies
 
+    def _derive(self, posterior: AbstractPosterior) -> None:
+        self.posterior_, self.chains_ = posterior, None
+        self._keep_parts(with_found_mean(posterior))
+
     def _keep_parts(self, model: AbstractModel) -> None:
         """Keeps the fitted parts of a model as attributes."""
         last = last_functions(model)
@@ -183,15 +201,11 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         self.mean_, self.inducing_ = last.mean, last.inducing
 
 
-class AbstractPredictor(AbstractEstimator):
+class AbstractPredictor(RemembersRows, AbstractEstimator):
     """An estimator of outputs that are functions of known inputs.
 
     To implement:
         as `AbstractEstimator`, and how outputs are predicted.
-
-    Attributes:
-        encoder_: the columns of the data frame of the fit and how they become numbers, where
-            some hold text or categories; None otherwise.
     """
 
     encoder_: Encoder | None = None
@@ -235,6 +249,15 @@ class AbstractPredictor(AbstractEstimator):
         """Inputs of a fit as numbers; how they became these is remembered."""
         self.encoder_, X = learn_inputs(X)
         return X
+
+    def _go_on(
+        self, settings: Settings, X, y, side: dict[str, np.ndarray], half_life: float | None
+    ) -> None:
+        """Learns on from further rows, their outputs in the units of the data."""
+        outputs = y / (self.output_scale_ if np.ndim(y) > 1 else self.output_scale_[0])
+        learned = learned_on(self, settings, X, outputs, side, half_life)
+        self._keep(learned, self.output_scale_)
+        self._note_more(X, y)
 
     def _inputs(self, X) -> np.ndarray:
         check_is_fitted(self, "posterior_")

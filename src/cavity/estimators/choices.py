@@ -1,7 +1,8 @@
 """Choices that an estimator made by itself, kept in the units of the data."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from cavity.estimators.learning import Learned
 from cavity.estimators.settings import Settings
 from cavity.learning.diagnostics.bracket import Bracket
 from cavity.learning.plans.powers import PowerTrial
+from cavity.models.base import AbstractModel
 
 
 class KeepsChoices(AbstractPredictor):
@@ -25,6 +27,14 @@ class KeepsChoices(AbstractPredictor):
             `n_inducing="enough"`.
     """
 
+    remembered: ClassVar[Mapping[str, Any]] = {
+        **AbstractPredictor.remembered,
+        "power_": Any,
+        "power_table_": tuple[PowerTrial, ...] | None,
+        "bracket_": Bracket | None,
+        "verdict_": str,
+    }
+
     power_: object
     power_table_: tuple[PowerTrial, ...] | None
     n_inducing_: int | None
@@ -37,8 +47,6 @@ class KeepsChoices(AbstractPredictor):
         if learned.powers is not None:
             logs = np.log(self.output_scale_)
             self.power_table_ = tuple(_in_units(trial, logs) for trial in learned.powers)
-        inducing: Any = self.inducing_
-        self.n_inducing_ = None if inducing is None else inducing.size
         self.bracket_, self.verdict_ = None, ""
         judged = learned.judgement
         if judged is not None:
@@ -46,6 +54,11 @@ class KeepsChoices(AbstractPredictor):
         if judged is not None and judged.bracket is not None:
             shift = float(judged.observed @ np.log(self.output_scale_))
             self.bracket_ = judged.bracket.shifted(-shift)
+
+    def _keep_parts(self, model: AbstractModel) -> None:
+        super()._keep_parts(model)
+        inducing: Any = self.inducing_
+        self.n_inducing_ = None if inducing is None else inducing.size
 
     def _settings_used(self) -> Settings:
         return dataclasses.replace(super()._settings_used(), power=self.power_)

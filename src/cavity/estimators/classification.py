@@ -14,6 +14,7 @@ from cavity.estimators.going_on import for_streams
 from cavity.estimators.predictions import bayes_decision, class_log_probabilities
 from cavity.estimators.registry import CLASSIFICATION
 from cavity.estimators.settings import check
+from cavity.families.base import loaded
 from cavity.learning.data.batches import Batches
 from cavity.learning.double_precision import in_double
 from cavity.learning.optimisers.lbfgs import Progress
@@ -53,7 +54,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         streaming: bool = False,
     ) -> None:
         """Learns from labels (N,), of `known` classes where these are given."""
-        X = self._fit_inputs(X)
+        X, given_y = self._fit_inputs(X), y
         X, y = map(np.asarray, validate_data(self, X, y, dtype=np.float64, order="C"))
         classes, labels = _sorted(y) if known is None else _among(y, known)
         check_classification_targets(y)
@@ -63,6 +64,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         settings = self._settings(CLASSIFICATION, len(classes))
         settings = for_streams(settings, len(X)) if streaming else settings
         check(settings, X, labels, {})
+        self._note(X, labels, given_y, {}, whole=batches is None)
         self._learn(settings, X, labels, np.ones(1), {}, callback, checkpoint, batches)
         self.classes_ = classes
 
@@ -172,6 +174,27 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         predicted = self.predict(X)
         self._labels(y, predicted)
         return accuracy_score(y, predicted, sample_weight=sample_weight)
+
+    @in_double
+    def report(self, path, X, y=None):
+        """Writes one self-contained HTML page on the model and data, as `cavity report` does.
+
+        Args:
+            path: the file, such as "report.html"; what it held before is replaced.
+            X: inputs, (n, D).
+            y: labels, (n,), of the classes of the fit; without them the page does not judge
+                predictions.
+
+        Returns:
+            The names of the page's figures.
+
+        Raises:
+            ValueError: for unusable data, and labels that were not there in fitting.
+            DataError: if the file cannot be written.
+        """
+        X = self._inputs(X)
+        places = None if y is None else self._labels(y, X)[:, None].astype(float)
+        return loaded(self.family.report)(self, path, X, places, {})
 
     def _labels(self, y, like) -> np.ndarray:
         """The places of labels among the classes."""

@@ -1,6 +1,8 @@
 """Gaussian process classification with scikit-learn's interface."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,8 +13,11 @@ from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem, learn_gp
 from cavity.estimators.registry import CLASSIFICATION, build_method
 from cavity.estimators.settings import Settings
+from cavity.families.base import Family
 from cavity.families.gp import GP
 from cavity.learning.double_precision import in_double
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -105,6 +110,13 @@ class GPClassifier(
     """
 
     likelihood: object = "bernoulli"
+
+    family: ClassVar[Family] = GP
+    remembered: ClassVar[Mapping[str, Any]] = {
+        **KeepsChoices.remembered,
+        "choice_": str,
+        "method_": AbstractMethod | MCMC,
+    }
 
     @in_double
     def fit(self, X, y, callback=None, checkpoint=None, batches=None):

@@ -3,17 +3,18 @@
 import dataclasses
 from collections.abc import Sequence
 from numbers import Real
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.estimators.base import given
+from cavity.estimators.base import AbstractPredictor, given
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.layers import layers_of
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.regression import AbstractRegressor
 from cavity.estimators.settings import build, build_likelihood
+from cavity.families.base import Family
 from cavity.families.deep import DEEP
 from cavity.families.values import whole
 from cavity.inference.propagation import AbstractPropagation, Linearised, Moments, Nodes
@@ -21,6 +22,8 @@ from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.deep import chosen_start
 from cavity.learning.methods.methods import TiedPowerEP
 from cavity.learning.plans.deep import STANDSTILL, fit_deep
+from cavity.models.base import AbstractModel
+from cavity.models.deep.layer import Layer
 from cavity.numerics.text import plural
 
 # Functions of a hidden layer at the most, where "auto" chooses.
@@ -48,8 +51,23 @@ class AbstractDeepSettings:
     random_state: object = None
 
 
+class HasLayers(AbstractPredictor):
+    """Fitted attributes of deep models, beside predictions.
+
+    Attributes:
+        layers_: the fitted layers, from the inputs to the outputs.
+    """
+
+    family: ClassVar[Family] = DEEP
+    layers_: tuple[Layer, ...]
+
+    def _keep_parts(self, model: AbstractModel) -> None:
+        super()._keep_parts(model)
+        self.layers_ = layers_of(self.posterior_.model)
+
+
 @dataclasses.dataclass(eq=False, repr=False)
-class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
+class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
     r"""Deep Gaussian process regression: Gaussian processes of Gaussian processes, by Power EP.
 
     Hidden layers are functions of the inputs, whose outputs are the inputs of the layer above; the
@@ -141,7 +159,6 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
         check_layers(self)
         side = given(noise_variance=noise_variance, exposure=exposure)
         self._fit_outputs(X, y, side, callback, checkpoint)
-        self.layers_ = layers_of(self.posterior_.model)
         return self
 
     def _learned(self, problem: Problem) -> Learned:
@@ -149,7 +166,7 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
+class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
     r"""Deep Gaussian process classification, by Power EP.
 
     The functions of `GPClassifier` as the last of several layers; see `DeepGPRegressor`. Labels
@@ -222,7 +239,6 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
         """
         check_layers(self)
         self._fit_labels(X, y, callback, checkpoint)
-        self.layers_ = layers_of(self.posterior_.model)
         return self
 
     def _learned(self, problem: Problem) -> Learned:

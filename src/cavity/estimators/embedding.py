@@ -1,7 +1,8 @@
 """Embeddings by Gaussian process latent-variable models, with scikit-learn's interface."""
 
 import dataclasses
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -23,14 +24,17 @@ from cavity.estimators.latent_settings import (
     latent_method,
 )
 from cavity.estimators.learning import Learned, Problem
+from cavity.families.base import Family, loaded
 from cavity.families.embedding import EMBEDDING
 from cavity.families.values import whole
 from cavity.learning.double_precision import in_double
 from cavity.learning.plans.latent import fit_latent
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.latent.posterior import LatentPosterior
+from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.text import plural
 from cavity.numerics.validation import check_magnitude
+from cavity.persistence.typed_values import Large
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -99,6 +103,12 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         Lawrence (2005); Titsias and Lawrence (2010); Bui (2017), S45 to S50.
     """
 
+    family: ClassVar[Family] = EMBEDDING
+    remembered: ClassVar[Mapping[str, Any]] = {
+        **AbstractEstimator.remembered,
+        "_missing": Large,
+    }
+
     n_components: object = 2
     kernel: object = "rbf"
     likelihood: object = "gaussian"
@@ -143,6 +153,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
             called = [f"column '{name}'" for name in names]
         check_rows_and_columns(Y, called)
         check_values(Y, likelihood, called)
+        self._missing = int(np.sum(np.isnan(Y)))
         columns = standardised(Y, likelihood.support, each=bool(self.standardise))
         self._check_components(int(np.sum(columns.varying)), Y.shape[1])
         chosen = columns.varying
@@ -150,11 +161,9 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         nothing = np.zeros((len(Y), 0))
         settings = self._settings("")
         self._learn(settings, nothing, data, columns.scale[chosen], {}, callback, checkpoint, None)
-        del self.output_scale_, self.chains_
-        self.model_ = self.posterior_.model
+        del self.output_scale_, self.tallies_
         self.column_mean_, self.column_scale_ = columns.mean, columns.scale
-        self.embedding_, self.embedding_std_ = self._map.latent
-        self.relevance_ = self._map.relevance
+        self._derive(self.posterior_)
         return self
 
     @in_double
@@ -268,7 +277,43 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         """
         return float(np.mean(self.score_samples(X)))
 
+    @in_double
+    def report(self, path, X, colour=None):
+        """Writes one self-contained HTML page on the embedding and rows, as `cavity report` does.
+
+        Args:
+            path: the file, such as "report.html"; what it held before is replaced.
+            X: rows, (n, P), NaN where missing.
+            colour: what colours the map, (n,): numbers or texts; None for one colour.
+
+        Returns:
+            The names of the page's figures.
+
+        Raises:
+            ValueError: for unusable rows.
+            DataError: if the file cannot be written.
+        """
+        return loaded(self.family.report)(self, path, self._rows(X), colour)
+
     # ------------------------------------------------------------------------- inside
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns, or what stands for them."""
+        numbered = [f"x{i}" for i in range(len(self.column_mean_))]
+        return tuple(map(str, getattr(self, "feature_names_in_", numbered)))
+
+    @property
+    def n_missing(self) -> int:
+        """Entries of the fit that were missing."""
+        return self._missing
+
+    def _derive(self, posterior: AbstractPosterior) -> None:
+        super()._derive(posterior)
+        del self.chains_
+        self.model_ = posterior.model
+        self.embedding_, self.embedding_std_ = self._map.latent
+        self.relevance_ = self._map.relevance
 
     @property
     def _n_features_out(self) -> int:

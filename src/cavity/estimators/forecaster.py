@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from cavity.estimators.base import to_numpy
 from cavity.estimators.forecaster_learning import followed, learned
 from cavity.estimators.forecaster_settings import checked_settings, going_on
+from cavity.estimators.kept_series import KeptSeries
 from cavity.estimators.latent_map import Standardised
 from cavity.estimators.latent_settings import check_values, latent_likelihood
 from cavity.estimators.time_map import GROWING, Outlook, TimeMap
@@ -20,6 +21,7 @@ from cavity.estimators.time_tables import (
     followed_by,
     future_controls,
     horizons,
+    names_of,
     probabilities,
     rows_after,
     time_data,
@@ -34,7 +36,7 @@ LEVELS = (0.05, 0.95)
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class GPForecaster(BaseEstimator):
+class GPForecaster(KeptSeries, BaseEstimator):
     r"""Forecasts by a state-space model whose states move by Gaussian processes.
 
     The series observes hidden states, and each next state is a smooth function of the last one and
@@ -150,6 +152,7 @@ class GPForecaster(BaseEstimator):
         checked_settings(self)
         self._fh = None if fh is None else horizons(fh)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._names = names_of(y, X)
         data = time_data(y, X, series=series)
         if len(data.y) < 2:
             raise ValueError("a series of one row has no dynamics: give at least two rows")
@@ -282,20 +285,23 @@ class GPForecaster(BaseEstimator):
         self._keep(found.result, data)
 
     def _keep(self, result: FitResult, data: TimeData) -> None:
-        self._data, self.n_rows_, self.series_ = data, len(data.y), data.names
-        self.posterior_ = cast(StateSpacePosterior, to_numpy(result.posterior))
-        self.model_ = self.posterior_.model
-        states = self.posterior_.states
-        self.states_, self.states_std_ = np.asarray(states.mean), np.sqrt(np.asarray(states.var))
+        self._data = data
+        self._derive(cast(StateSpacePosterior, to_numpy(result.posterior)))
         varying = self.y_scale_ > 0.0
         observed = np.sum(~np.isnan(data.y[:, varying]), axis=0)
         self.log_evidence_ = result.log_evidence - float(observed @ np.log(self.y_scale_[varying]))
-        self.growth_ = self.time_map.growth(1)
         grows = [] if self.growth_ <= 1.0 else [GROWING.format(growth=self.growth_)]
         self.converged_, self.message_ = result.converged, "; ".join([result.message, *grows])
         self.n_iter_, self.interrupted_ = result.n_iterations, result.interrupted
         if not (self.converged_ or self.interrupted_):
             warn_caller(f"not converged: {self.message_}", ConvergenceWarning)
+
+    def _derive(self, posterior: StateSpacePosterior) -> None:
+        self.n_rows_, self.series_ = len(self._data.y), self._data.names
+        self.posterior_, self.model_ = posterior, posterior.model
+        states = posterior.states
+        self.states_, self.states_std_ = np.asarray(states.mean), np.sqrt(np.asarray(states.var))
+        self.growth_ = self.time_map.growth(1)
 
     @property
     def _columns(self) -> Standardised:

@@ -2,7 +2,8 @@
 
 import dataclasses
 import math
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import CLASSIFICATION, build_likelihood, build_method
 from cavity.estimators.settings import Settings, is_auto
+from cavity.families.base import Family
 from cavity.families.images import IMAGES, patches_of
 from cavity.families.values import one_of, whole
 from cavity.inducing.base import AbstractInducing
@@ -99,6 +101,14 @@ class ConvGPClassifier(AbstractClassifier):
         van der Wilk (2018), chapter 5; van der Wilk, Rasmussen and Hensman (2017); Dutordoir et
         al. (2020) for positions.
     """
+
+    family: ClassVar[Family] = IMAGES
+    remembered: ClassVar[Mapping[str, Any]] = {
+        **AbstractClassifier.remembered,
+        "image_shape_": tuple[int, ...],
+        "parts_": str | AbstractParts,
+        "plus_": str | None,
+    }
 
     image_shape: object = None
     kernel: object = "conv5"

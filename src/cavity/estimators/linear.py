@@ -1,11 +1,11 @@
 """Linear models with sparse priors, with scikit-learn's interface."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from cavity.estimators.base import given
+from cavity.estimators.base import AbstractPredictor, given
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.coefficients import coefficient_table
 from cavity.estimators.hardly_moved import hardly_moved
@@ -13,6 +13,8 @@ from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.linear_learning import AbstractLinearSettings, check_linear, learn_linear
 from cavity.estimators.registry import CLASSIFICATION, REGRESSION
 from cavity.estimators.regression import AbstractRegressor
+from cavity.families.base import Family
+from cavity.families.linear import LINEAR
 from cavity.learning.double_precision import in_double
 from cavity.models.base import AbstractModel
 from cavity.models.integrated_parameters import integrated_parameters
@@ -23,13 +25,14 @@ from cavity.numerics.callers import warn_caller
 LEVEL = 0.9
 
 
-class HasCoefficients:
+class HasCoefficients(AbstractPredictor):
     """Fitted attributes of linear models, beside predictions.
 
     Attributes:
         coefficients_: posterior marginals of the coefficients.
     """
 
+    family: ClassVar[Family] = LINEAR
     coefficients_: Coefficients
 
     @in_double

@@ -1,28 +1,31 @@
 """Networks by expectation propagation, with scikit-learn's interface."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from cavity.estimators.base import given
+from cavity.estimators.base import AbstractPredictor, given
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.network_learning import learn_network
 from cavity.estimators.network_settings import AbstractNetworkSettings, check_network_settings
 from cavity.estimators.registry import CLASSIFICATION, REGRESSION
 from cavity.estimators.regression import AbstractRegressor
+from cavity.families.base import Family
+from cavity.families.network import NETWORK
 from cavity.learning.double_precision import in_double
 from cavity.models.base import AbstractModel
 
 
-class HasRelevance:
+class HasRelevance(AbstractPredictor):
     """Fitted attributes of networks, beside predictions.
 
     Attributes:
         relevance_: how strongly the units follow each column, (D,).
     """
 
+    family: ClassVar[Family] = NETWORK
     relevance_: np.ndarray
 
     def _keep_parts(self, model: AbstractModel) -> None:

@@ -16,6 +16,7 @@ from cavity.estimators.going_on import for_streams
 from cavity.estimators.registry import REGRESSION
 from cavity.estimators.sampling import sample_outputs
 from cavity.estimators.settings import check
+from cavity.families.base import loaded
 from cavity.families.values import one_of, whole
 from cavity.learning.data.batches import Batches
 from cavity.learning.data.scales import tally
@@ -58,10 +59,12 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         streaming: bool = False,
     ) -> None:
         """Learns from outputs (N,) or (N, P), with side data of the rows."""
+        given_y = y
         X, y = self._validated(X, y)
         settings = self._settings(REGRESSION)
         settings = for_streams(settings, len(X)) if streaming else settings
         likelihood = check(settings, X, y, side)
+        self._note(X, y, given_y, side, whole=batches is None)
         real = likelihood.support is Support.REAL
         scale, constant = self._relative_spread(y.reshape(len(y), -1), real=real)
         in_logarithms = any(latent.log_output for latent in likelihood.latent_functions)
@@ -208,6 +211,33 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             ValueError: for unusable inputs.
         """
         return r2_score(y, self.predict(X, exposure=exposure), sample_weight=sample_weight)
+
+    @in_double
+    def report(self, path, X, y=None, noise_variance=None, exposure=None):
+        """Writes one self-contained HTML page on the model and data, as `cavity report` does.
+
+        Args:
+            path: the file, such as "report.html"; what it held before is replaced.
+            X: inputs, (n, D).
+            y: outputs, as in fit; without them the page does not judge predictions.
+            noise_variance: known noise variance of each row, where the fit had them.
+            exposure: exposure of each row, where the fit had them.
+
+        Returns:
+            The names of the page's figures.
+
+        Raises:
+            ValueError: for unusable data.
+            DataError: if the file cannot be written.
+        """
+        X, side = self._inputs(X), given(noise_variance=noise_variance, exposure=exposure)
+        self._check_predictable(side)
+        if y is not None:
+            y = check_array(y, dtype="float64", ensure_2d=False, input_name="y")
+            count = self._function.outputs
+            check_shape(y, (len(X),) if self._function.vector else (len(X), count))
+            y = y.reshape(len(X), count)
+        return loaded(self.family.report)(self, path, X, y, side)
 
     # ------------------------------------------------------------------------- inside
 

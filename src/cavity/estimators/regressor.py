@@ -1,6 +1,7 @@
 """Gaussian process regression with scikit-learn's interface."""
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.learning import Learned, Problem, learn_gp
 from cavity.estimators.registry import REGRESSION
 from cavity.estimators.regression import AbstractRegressor, check_shape
+from cavity.families.base import Family
 from cavity.families.gp import GP
 from cavity.learning.double_precision import in_double
 
@@ -123,6 +125,8 @@ class GPRegressor(
     References:
         Bui (2017), S21 to S27.
     """
+
+    family: ClassVar[Family] = GP
 
     @in_double
     def fit(

@@ -194,6 +194,29 @@ def time_data(y: Any, X: Any, controls: int | None = None, series: Any = None) -
     return TimeData(outputs, table, single, None if names else times, numbers, names)
 
 
+def names_of(y: Any, X: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of outputs and controls, or what stands for them; all are different."""
+    outputs, controls = _names(y, "y"), _names(X, "x")
+    if len({*outputs, *controls}) == len(outputs) + len(controls):
+        return outputs, controls
+    return (
+        tuple(f"y{i}" for i in range(len(outputs))),
+        tuple(f"x{i}" for i in range(len(controls))),
+    )
+
+
+def _names(table: Any, otherwise: str) -> tuple[str, ...]:
+    named = getattr(table, "columns", None)
+    if table is None:
+        return ()
+    if named is not None:
+        return tuple(map(str, named))
+    one = getattr(table, "name", None)
+    if np.ndim(table) == 1:
+        return (otherwise if one is None else str(one),)
+    return tuple(f"{otherwise}{i}" for i in range(np.shape(table)[1]))
+
+
 def rows_after(y: Any, X: Any, before: TimeData) -> TimeData:
     """Rows after those of a fit, which had labels of series or not.
 

@@ -90,7 +90,11 @@ class Family:
         about: one of its models at more length, for the help; empty for as it is called.
         estimators: import paths by task, such as "cavity.estimators.deep:DeepGPRegressor".
         fitting: import path of the class that does `cavity fit`, in module `cavity.cli`.
-        saved: import path of the class of its model files' contents.
+        files: import path of the class by which its estimators become model files, and these
+            estimators.
+        record: import path of the function that says of a fit what others have not, given an
+            estimator and the contents of its file; empty for nothing.
+        report: import path of the function that writes a page on an estimator and data.
         in_words: import path of the function that describes these.
         page: import path of the function that writes a page on these and a table, and gives
             entries of `--json`.
@@ -110,7 +114,9 @@ class Family:
     about: str = ""
     estimators: Mapping[str, str] = dataclasses.field(default_factory=dict)
     fitting: str = "cavity.cli.rows:FitRows"
-    saved: str = "cavity.tables.table_model:TableModel"
+    files: str = "cavity.tables.rows_files:RowsFiles"
+    record: str = ""
+    report: str = "cavity.report.of_estimators:rows_report"
     in_words: str = "cavity.cli.text:describe_fit"
     page: str = "cavity.cli.pages:rows_page"
     commands: tuple[str, ...] = OF_ROWS
@@ -136,6 +142,11 @@ class Family:
             return f"--model {self.name}"
         option = self.options[self.chosen_by].option
         return f"{self.chosen_by} {option.metavar if option else ''}"
+
+    @property
+    def word(self) -> str:
+        """The word by which files know it; others may have the same name."""
+        return self.chosen_by.removeprefix("--") or self.name
 
     @property
     def task(self) -> str:

@@ -36,6 +36,7 @@ DEEP = Family(
         CLASSIFICATION: "cavity.estimators.deep:DeepGPClassifier",
     },
     fitting="cavity.cli.gp:FitDeep",
+    record="cavity.tables.records:deep_record",
     settings=(
         KERNEL,
         Setting(

@@ -33,6 +33,7 @@ GP = Family(
         CLASSIFICATION: "cavity.estimators.classifier:GPClassifier",
     },
     fitting="cavity.cli.gp:FitGP",
+    record="cavity.tables.records:gp_record",
     settings=(
         KERNEL,
         Setting(

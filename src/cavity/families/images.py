@@ -68,6 +68,7 @@ IMAGES = Family(
     several="images",
     estimators={CLASSIFICATION: "cavity.estimators.images:ConvGPClassifier"},
     fitting="cavity.cli.images:FitImages",
+    record="cavity.tables.records:images_record",
     settings=(
         Setting(
             "image_shape",

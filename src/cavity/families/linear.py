@@ -68,6 +68,7 @@ LINEAR = Family(
         CLASSIFICATION: "cavity.estimators.linear:LinearClassifier",
     },
     fitting="cavity.cli.linear:FitLinear",
+    record="cavity.tables.records:linear_record",
     settings=(
         prior(
             "spike_slab",

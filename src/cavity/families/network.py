@@ -39,6 +39,7 @@ NETWORK = Family(
         CLASSIFICATION: "cavity.estimators.network:NetworkClassifier",
     },
     fitting="cavity.cli.network:FitNetwork",
+    record="cavity.tables.records:network_record",
     settings=(
         Setting(
             "hidden",

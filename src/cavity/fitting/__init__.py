@@ -14,6 +14,7 @@ from cavity.learning.streaming.result import UpdateResult
 from cavity.learning.streaming.scores import BatchScores
 from cavity.models.compression import compressed
 from cavity.persistence.checkpoint import Checkpoint
+from cavity.persistence.model_file import load_module, save_module
 
 __all__ = [
     "BatchScores",
@@ -34,6 +35,8 @@ __all__ = [
     "UpdateResult",
     "compressed",
     "draw_inputs",
+    "load_module",
+    "save_module",
     "suggest_controls",
 ]
 

@@ -165,7 +165,7 @@ class Checkpoint:
         if not path.exists():
             return None
         try:
-            return storage.load(path)[0]
+            return storage.load_module(path)[0]
         except StorageError:
             raise StorageError(
                 f"the file {path} of the checkpoint is damaged; delete it, and what it held is "
@@ -178,7 +178,7 @@ class Checkpoint:
         Raises:
             StorageError: if it cannot be written.
         """
-        storage.save(self._path(name), tree, {})
+        storage.save_module(self._path(name), tree, {})
 
     def journal(self, name: str) -> "FileJournal":
         """The journal of a name, from its beginning."""

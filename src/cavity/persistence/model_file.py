@@ -9,11 +9,7 @@ Loading executes nothing from the file: a class is looked up by name among the p
 its fields are set without calling any of its code.
 """
 
-import dataclasses
-import functools
 import hashlib
-import importlib
-import inspect
 import json
 import math
 import struct
@@ -32,78 +28,22 @@ from cavity.persistence.atomic_file import (
     why_not_writable,
 )
 from cavity.persistence.errors import StorageError
+from cavity.persistence.known_classes import (
+    Classes,
+    fields_of,
+    known_classes,
+    made,
+    with_known,
+)
 from cavity.persistence.typed_values import WrongValue, field_types, typed
 
 FORMAT = "cavity/1"
-
-Classes = Mapping[str, type]
-
-_PUBLIC = ("kernels", "means", "inducing", "likelihoods", "weights", "models")
-
-# what posteriors are made of: name in files -> where it lives
-_PARTS = {
-    "models.InducingView": "cavity.inference.variables.inducing_view",
-    "models.OutputMean": "cavity.inference.variables.inducing_view",
-    "inference.InducingBelief": "cavity.inference.variables.inducing",
-    "inference.CoupledClassInducingBelief": "cavity.inference.variables.coupled_classes",
-    "inference.CoupledClassValuesBelief": "cavity.inference.variables.coupled_classes",
-    "models.ClassFunctions": "cavity.models.coupled_classes",
-    "models.FullClasses": "cavity.models.coupled_classes",
-    "models.SparseClasses": "cavity.models.coupled_classes",
-    "models.FullProcess": "cavity.models.process",
-    "models.SparseProcess": "cavity.models.process",
-    "models.IndependentProcess": "cavity.models.process",
-    "models.DeepPosterior": "cavity.models.deep.posterior",
-    "models.LayerProcess": "cavity.models.deep.layer",
-    "models.LatentPosterior": "cavity.models.latent.posterior",
-    "models.SiteEncoder": "cavity.models.inputs.encoder",
-    "models.StateSpacePosterior": "cavity.models.state_space.posterior",
-    "models.AffineEmission": "cavity.models.state_space.emission",
-    "models.GPEmission": "cavity.models.state_space.emission",
-    "models.LinearProcess": "cavity.models.linear.process",
-    "models.NetworkProcess": "cavity.models.network.process",
-    "models.KnownWeights": "cavity.models.linear.drawn_weights",
-    "models.Design": "cavity.inference.weights.views",
-    "models.ParameterView": "cavity.inference.weights.views",
-    "models.ScaleBeliefs": "cavity.inference.weights.parameters",
-    "parameters.GaussianScales": "cavity.parameters.gaussian_scale",
-    "inference.DenseWeights": "cavity.inference.weights.beliefs",
-    "inference.FactoredGroup": "cavity.inference.weights.beliefs",
-    "inference.FactoredWeights": "cavity.inference.weights.beliefs",
-    "inference.ScalarSites": "cavity.inference.graph.sites",
-    "inference.WeightBlockSites": "cavity.inference.weights.block_sites",
-    "inference.ChainBelief": "cavity.inference.variables.chain",
-    "inference.Moments": "cavity.inference.propagation",
-    "inference.Nodes": "cavity.inference.propagation",
-    "inference.Linearised": "cavity.inference.propagation",
-}
-
-
-@functools.cache
-def known_classes() -> Classes:
-    """The classes a model file may name, such as `kernels.RBF`: the concrete public ones."""
-    found: dict[str, type] = {}
-    for floor in _PUBLIC:
-        module = importlib.import_module(f"cavity.{floor}")
-        for name, value in vars(module).items():
-            if not isinstance(value, type) or inspect.isabstract(value):
-                continue
-            ours = f"{value.__module__}.".startswith(f"{module.__name__}.")
-            if ours and dataclasses.is_dataclass(value):
-                found[f"{floor}.{name}"] = value
-    for name, home in _PARTS.items():
-        found[name] = getattr(importlib.import_module(home), name.split(".")[1])
-    return found
-
-
-def _with_known(classes: Classes | None) -> Classes:
-    return {**known_classes(), **(classes or {})}
 
 
 # ------------------------------------------------------------------------------- writing
 
 
-def save(
+def save_module(
     path: str | Path,
     module: Any,
     description: Mapping[str, Any],
@@ -120,8 +60,8 @@ def save(
         module: a tree of public classes, tuples, lists, dictionaries, arrays, numbers, strings
             and None.
         description: what to remember beside the model, as JSON values.
-        classes: further classes by name, for models with parts of one's own; `load` needs the
-            same.
+        classes: further classes by name, for models with parts of one's own; `load_module` needs
+            the same.
 
     Raises:
         StorageError: for parts that a file cannot hold (kind "model") and for files that cannot
@@ -132,7 +72,7 @@ def save(
     check_output(path)
     path = Path(path)
     arrays: dict[str, np.ndarray] = {}
-    names = {cls: name for name, cls in _with_known(classes).items()}
+    names = {cls: name for name, cls in with_known(classes).items()}
     structure = _describe(module, "model", names, arrays)
     about = json.dumps({"module": structure, "about": _plain(description)}, allow_nan=False)
     metadata = {"format": FORMAT, "description": about, "sha256": _digest(about, arrays)}
@@ -142,6 +82,17 @@ def save(
             file.write(data)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {reason(error)}", kind="io") from None
+
+
+def can_be_held(value: Any, classes: Classes | None = None) -> bool:
+    """True if a file gives a value back as it is."""
+    known, arrays = with_known(classes), dict[str, np.ndarray]()
+    try:
+        structure = _describe(value, "", {cls: name for name, cls in known.items()}, arrays)
+        _build(structure, known, arrays, set(arrays))
+    except (StorageError, WrongValue):
+        return False
+    return True
 
 
 def check_output(path: str | Path) -> None:
@@ -196,8 +147,7 @@ def _describe(
         case dict() if all(isinstance(key, str) for key in node):
             return {"dict": {key: inside(value, key) for key, value in node.items()}}
     if type(node) in names:
-        fields = [f.name for f in dataclasses.fields(node)]
-        values = {field: inside(getattr(node, field), field) for field in fields}
+        values = {field: inside(getattr(node, field), field) for field in fields_of(type(node))}
         return {"class": names[type(node)], "fields": values}
     own = type(node).__name__
     raise StorageError(
@@ -237,12 +187,12 @@ def _plain(value: Any) -> Any:
 # ------------------------------------------------------------------------------- reading
 
 
-def load(path: str | Path, *, classes: Classes | None = None) -> tuple[Any, dict[str, Any]]:
-    """The model and its description from a file that `save` wrote.
+def load_module(path: str | Path, *, classes: Classes | None = None) -> tuple[Any, dict[str, Any]]:
+    """The model and its description from a file that `save_module` wrote.
 
     Args:
         path: the file.
-        classes: further classes by name, as given to `save`.
+        classes: further classes by name, as given to `save_module`.
 
     Returns:
         The module, with numpy leaves, and the description.
@@ -265,7 +215,7 @@ def load(path: str | Path, *, classes: Classes | None = None) -> tuple[Any, dict
     unused = set(arrays)
     try:
         content = json.loads(description, parse_constant=_no_number)
-        module = _build(content["module"], _with_known(classes), arrays, unused)
+        module = _build(content["module"], with_known(classes), arrays, unused)
         about = typed(content["about"], dict[str, Any], "about")
     except WrongValue as error:
         raise StorageError(damaged(path, str(error))) from None
@@ -355,17 +305,16 @@ def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
             f"have; use a newer version, or pass classes={{'{name}': ...}} if it is your own"
         )
     cls = classes[name]
-    declared = {f.name for f in dataclasses.fields(cls)}
+    declared = fields_of(cls)
     # those that files of before lack have a default, which is how it was without them
-    later = {f.name: f.default for f in dataclasses.fields(cls) if "later" in f.metadata}
-    fields = later | fields
-    strange = sorted(set(fields) - declared)
+    fields = {name: f.default for name, f in declared.items() if "later" in f.metadata} | fields
+    strange = sorted(set(fields) - set(declared))
     if strange:
         raise StorageError(
             f"the model file sets {', '.join(strange)} of {name}, which this version of cavity "
             "does not know; use the version that wrote it, or a newer one"
         )
-    absent = sorted(declared - set(fields))
+    absent = sorted(set(declared) - set(fields))
     if absent:
         raise StorageError(
             f"the model file does not say {', '.join(absent)} of {name}; use the version that "
@@ -376,7 +325,4 @@ def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
         fields = {
             key: typed(value, kinds[key], f"{key} of {name}") for key, value in fields.items()
         }
-    instance = object.__new__(cls)
-    for key, value in fields.items():
-        object.__setattr__(instance, key, value)
-    return instance
+    return made(cls, fields)

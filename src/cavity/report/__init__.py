@@ -1,1 +1,1 @@
-"""Plots, and the report of a fitted model as one HTML page."""
+"""The report of a fitted model as one HTML page."""

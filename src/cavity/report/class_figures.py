@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity import plots
 from cavity.learning.metrics.classification import Reliability, reliability, roc
 from cavity.numerics.text import plural
-from cavity.report import class_plots, plots
-from cavity.report.figures import Picture, panels
+from cavity.report.figures import panels
+from cavity.report.sections import Picture
 from cavity.report.slices import Slice
+from cavity.report.svg import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,15 +58,15 @@ def reliability_diagram(outcome: ClassOutcome) -> Picture:
     """Probabilities of the last class against how often it came true, and their histogram."""
     chance = np.exp(outcome.log_probabilities[:, -1])
     truth = outcome.labels == len(outcome.classes) - 1
-    bins = outcome.reliability(len(outcome.classes) - 1)
+    bins, *ends = outcome.reliability(len(outcome.classes) - 1)
     name = outcome.classes[-1]
     others = outcome.classes[0] if len(outcome.classes) == 2 else "the others"
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
-        class_plots.draw_reliability(left, *bins)
+        plots.reliability(left, bins.predicted, bins.observed, *ends)
         plots.legend_above(left)
-        class_plots.draw_chances(right, chance, truth, plots.labels([others, name], 16))
+        plots.class_histograms(right, chance, truth, plots.labels([others, name], 16))
 
     return Picture(
         "reliability",
@@ -77,7 +79,7 @@ def reliability_diagram(outcome: ClassOutcome) -> Picture:
         "cautious. A grey bar is where a calibrated model would lie 95 times in 100 with so few "
         f"rows. Right: how the probabilities are spread, upwards for rows that are {name}, "
         "downwards for the rest; the further apart the two, the better they are told apart.",
-        plots.picture(draw, height=4.0),
+        picture(draw, height=4.0),
     )
 
 
@@ -91,8 +93,8 @@ def class_reliability(outcome: ClassOutcome) -> Picture:
 
     def draw(figure: Figure) -> None:
         grid = figure.subplots(height, min(len(chosen), 3), squeeze=False).ravel()
-        for i, (axes, of_class) in enumerate(zip(grid, bins, strict=False)):
-            class_plots.draw_reliability(axes, *of_class)
+        for i, (axes, (found, *ends)) in enumerate(zip(grid, bins, strict=False)):
+            plots.reliability(axes, found.predicted, found.observed, *ends)
             axes.set_title(f"{names[i]} ({plural(int(count[chosen[i]]), 'row')})")
         for axes in grid[len(bins) :]:
             axes.remove()
@@ -111,7 +113,7 @@ def class_reliability(outcome: ClassOutcome) -> Picture:
         "they say; points nearer to one half than the line means too confident, further out too "
         "cautious. A grey bar is where a calibrated model would lie 95 times in 100 with so few "
         "rows." + more,
-        plots.picture(draw, height=0.3 + 3.0 * height),
+        picture(draw, height=0.3 + 3.0 * height),
     )
 
 
@@ -142,9 +144,12 @@ def along_inputs(
     """
     cuts, short = [cut for cut, _ in chosen], plots.labels(classes, 18)
 
-    def draw(axes: Axes, i: int, name: str) -> None:
+    def draw(axes: Axes, i: int) -> None:
         cut, shares = chosen[i]
-        class_plots.draw_shares(axes, cut.levels or cut.places, shares, short, name)
+        if cut.levels:
+            plots.class_bars(axes, cut.levels, shares, short)
+        else:
+            plots.class_areas(axes, cut.places, shares, short)
 
     listed = ", ".join(cut.column.name for cut in cuts)
     return Picture(
@@ -169,7 +174,7 @@ def confusion(outcome: ClassOutcome) -> Picture:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        class_plots.draw_confusion(axes, counts, plots.labels(outcome.classes, 16))
+        plots.confusion(axes, counts, plots.labels(outcome.classes, 16))
 
     return Picture(
         "confusion",
@@ -177,7 +182,7 @@ def confusion(outcome: ClassOutcome) -> Picture:
         f"A table of true against predicted classes; {wrong} of {every} wrong.",
         "Rows of the table by their true class and by the likeliest class; the share is of the "
         "true class. Those on the falling diagonal are right.",
-        plots.picture(draw, width=1.6 + each * size, height=1.0 + 0.92 * each * size),
+        picture(draw, width=1.6 + each * size, height=1.0 + 0.92 * each * size),
     )
 
 
@@ -191,7 +196,7 @@ def roc_curve(outcome: ClassOutcome) -> Picture | None:
         return None
 
     def draw(figure: Figure) -> None:
-        class_plots.draw_roc(figure.subplots(), found)
+        plots.roc(figure.subplots(), found.false_positive, found.true_positive, found.area)
 
     return Picture(
         "roc",
@@ -203,5 +208,5 @@ def roc_curve(outcome: ClassOutcome) -> Picture | None:
         "ones. The area is the probability that a row of the class gets a larger probability than "
         "one that is not of it: 1 is perfect, 0.5 is guessing. It says nothing of whether "
         "probabilities are right, only of their order.",
-        plots.picture(draw, width=5.0, height=4.2),
+        picture(draw, width=5.0, height=4.2),
     )

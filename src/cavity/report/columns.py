@@ -1,4 +1,4 @@
-"""The columns of a table in short."""
+"""The columns of a table in short, and the section on the data."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,10 @@ import numpy as np
 
 from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column
+from cavity.report.sections import Paragraph, Section, Table, counted
 from cavity.report.slices import blocks
 from cavity.tables.schema import Encoded, Schema
+from cavity.tables.table_model import TableModel
 
 
 class ColumnRow(NamedTuple):
@@ -93,3 +95,37 @@ def row_dates(schema: Schema, table: Encoded, row: int) -> dict[str, str]:
         for column, block in zip(schema.inputs, blocks(schema), strict=True)
         if column.name in schema.dates
     }
+
+
+def data_section(fitted: TableModel, encoded: Encoded) -> Section:
+    """The columns of the table, and its rows.
+
+    Args:
+        fitted: the model.
+        encoded: the table as numbers.
+    """
+    schema, count = fitted.schema, len(encoded.X)
+    left_out = len(encoded.kept) - count
+    verbs = "has missing cells and was" if left_out == 1 else "have missing cells and were"
+    more = f"({left_out:,} more {verbs} left out) " if left_out else ""
+    text = (
+        f"{counted(count, 'row')} of this table {more}with "
+        f"{counted(len(schema.inputs), 'input column')}; the model was fitted to "
+        f"{counted(fitted.record['n_rows'], 'row')}."
+    )
+    if encoded.y is None:
+        text += (
+            " The table was read without targets, so nothing here says how good predictions are."
+        )
+    rows = [
+        (
+            c.name,
+            c.role,
+            c.kind,
+            *((c.note,) if c.low is None else (c.low, c.mean, c.high, c.note)),
+        )
+        for c in column_rows(schema, encoded)
+    ]
+    head = ("column", "role", "kind", ">minimum", ">mean", ">maximum", "")
+    table = Table(head, rows, f"All {len(rows)} columns", 24)
+    return Section("The data", [Paragraph(text), table])

@@ -1,7 +1,5 @@
 """Quality of a model's approximation, on the rows of a table."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from cavity.estimators.layers import layers_of, weight_priors
@@ -14,8 +12,9 @@ from cavity.learning.results.result import Inference
 from cavity.models.compression import is_compressed
 from cavity.persistence.errors import DataError
 from cavity.report import examination_figures as figures
-from cavity.report.figures import Picture
 from cavity.report.leave_one_out import inference_on
+from cavity.report.sections import Bullets, Paragraph, Picture, Section, Table
+from cavity.report.subject import Subject
 from cavity.tables.schema import Encoded
 from cavity.tables.table_model import TableModel
 
@@ -23,14 +22,6 @@ from cavity.tables.table_model import TableModel
 PLACES, BARS = 200, 10
 # Rows of a table up to which a page waits for products with their covariance.
 MOST_ROWS = 5_000
-
-
-class Examined(NamedTuple):
-    """Section on the quality of the approximation."""
-
-    facts: list[tuple[str, str]]
-    sentences: tuple[str, ...]
-    pictures: list[Picture]
 
 
 @in_double
@@ -88,25 +79,30 @@ def examine_table(
     return found.shifted(-len(table.X) * float(np.sum(np.log(fitted.output_scale))))
 
 
-def examined(fitted: TableModel, table: Encoded, inference: Inference | str) -> Examined | None:
-    """Section on the quality of the approximation; None where it cannot be examined.
-
-    Args:
-        fitted: the model.
-        table: rows with their targets.
-        inference: on these rows, or why there is none.
-    """
-    if isinstance(inference, str):
+def examined(subject: Subject) -> Section | None:
+    """Section on the quality of the approximation; None where it cannot be examined."""
+    fitted, table = subject.fitted, subject.encoded
+    if not subject.judged or isinstance(subject.inference, str):
         return None
     along, level = _along(fitted, table), None if len(table.X) <= MOST_ROWS else "trace"
     try:
-        found = examine_table(fitted, table, inference, along, level)
+        found = examine_table(fitted, table, subject.inference, along, level)
     except (DataError, NumericalError):
         return None
-    pictures = []
-    if found.gains is not None and np.max(found.gains.gain) > 0.0:
-        pictures.append(_picture(fitted, table, found))
-    return Examined(found.rows(table.numbers.tolist()), found.sentences, pictures)
+    gained = found.gains is not None and np.max(found.gains.gain) > 0.0
+    text = (
+        "From inference on this table at the learned parameters; nothing is learned again. It "
+        "judges the model on the rows that it was fitted to if this is their table."
+    )
+    return Section(
+        "Is the approximation good enough?",
+        [
+            Bullets(found.sentences),
+            *([_picture(fitted, table, found)] if gained else []),
+            Table((), found.rows(table.numbers.tolist()), "All numbers", 0),
+            Paragraph(text, "small"),
+        ],
+    )
 
 
 def _along(fitted: TableModel, table: Encoded) -> np.ndarray | None:

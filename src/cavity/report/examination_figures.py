@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.report import plots
-from cavity.report.figures import Picture
+from cavity import plots
+from cavity.report.sections import Picture
+from cavity.report.svg import picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +18,6 @@ HOW = (
     "The gain is that of the variational bound of the log evidence (power 0) at these parameters, "
     "in nats, and is never negative. "
 )
-UNIT = "gain of one more point (nats)"
 
 
 def gains_along(name: str, places: np.ndarray, gain: np.ndarray, inducing: np.ndarray) -> Picture:
@@ -32,13 +32,10 @@ def gains_along(name: str, places: np.ndarray, gain: np.ndarray, inducing: np.nd
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        axes.fill_between(places, 0.0, gain, color=plots.MODEL, alpha=0.25, linewidth=0)
-        axes.plot(places, gain, color=plots.MODEL, linewidth=1.8)
-        axes.set(xlabel=plots.label(name), ylabel=UNIT)
-        axes.set_ylim(0.0, 1.08 * float(np.max(gain)))
-        axes.margins(x=0)
+        plots.point_gains(axes, places, gain)
+        axes.set_xlabel(plots.label(name))
         if len(inducing):
-            plots.draw_inducing(axes, inducing)
+            plots.inducing_points(axes, inducing)
 
     marks = "It is zero where there is a point already, which the triangles mark. "
     marks = marks if len(inducing) else ""
@@ -48,7 +45,7 @@ def gains_along(name: str, places: np.ndarray, gain: np.ndarray, inducing: np.nd
         f"The gain of one more inducing point along {name}, {np.max(gain):.3g} nats at the most.",
         f"{HOW}{marks}Where the curve is high against what the model explains over noise, points "
         "are missing.",
-        plots.picture(draw, height=2.8),
+        picture(draw, height=2.8),
     )
 
 
@@ -63,8 +60,8 @@ def largest_gains(rows: np.ndarray, gain: np.ndarray, words: str) -> Picture:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.draw_relevance(axes, [f"row {row}" for row in rows], gain)
-        axes.set_xlabel(UNIT)
+        plots.relevance(axes, [f"row {row}" for row in rows], gain)
+        axes.set_xlabel("gain of one more point (nats)")
 
     return Picture(
         NAME,
@@ -73,5 +70,5 @@ def largest_gains(rows: np.ndarray, gain: np.ndarray, words: str) -> Picture:
         f"{HOW}Each bar is a point at a row of this table; the {len(rows)} best are shown. They "
         "are gains of one point each: two of them that are near each other gain little more than "
         "one.",
-        plots.picture(draw, height=0.8 + 0.22 * len(rows)),
+        picture(draw, height=0.8 + 0.22 * len(rows)),
     )

@@ -1,6 +1,5 @@
 """The pictures of a report, each with a caption that says how to read it."""
 
-import base64
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -8,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity import plots
 from cavity.learning.metrics.regression import coverage
 from cavity.likelihoods.predictive.numerical import NumericalPredictive
 from cavity.numerics.text import plural
-from cavity.report import plots
 from cavity.report.parameters import MEASURES, Relevance
+from cavity.report.sections import Picture
 from cavity.report.slices import Slice
+from cavity.report.svg import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 else:
     Axes = Figure = Any
 
-BANDS = (0.025, 0.25, 0.75, 0.975)
 MOST_DATA = 1_000  # points of a fit
 MOST_TICKS = 250  # of a rug
 SMALLEST = 1e-12  # probability that still has a normal deviate
@@ -30,31 +30,6 @@ COUNTED = (
     "probability below a count includes half of its own."
 )
 _LEVELS = np.append(np.linspace(0.05, 0.95, 19), 0.99)
-
-
-@dataclasses.dataclass(frozen=True)
-class Picture:
-    """A picture of a page.
-
-    Attributes:
-        name: what `cavity report --json` lists.
-        title: its heading.
-        alt: what it shows, in words.
-        caption: how to read it.
-        svg: the file.
-    """
-
-    name: str
-    title: str
-    alt: str
-    caption: str
-    svg: str
-
-    @property
-    def source(self) -> str:
-        """The file as an address that holds its own contents."""
-        data = base64.b64encode(self.svg.encode()).decode()
-        return f"data:image/svg+xml;base64,{data}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,8 +117,8 @@ def calibration(outcome: Outcome) -> Picture:
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
-        plots.draw_calibration(left, _LEVELS, observed, lower, upper)
-        plots.draw_pit(right, outcome.below)
+        plots.calibration(left, _LEVELS, observed, lower, upper)
+        plots.probability_transform(right, outcome.below)
 
     inside = {level: outcome.coverage(level) for level in (0.5, 0.9)}
     discrete = outcome.table is not None and outcome.table.discrete
@@ -159,7 +134,7 @@ def calibration(outcome: Outcome) -> Picture:
         "probability of a value below the observed one, over all rows; flat is ideal, a hump "
         "means too cautious, a valley too confident, a slope means predictions too low or high."
         + (COUNTED if discrete else ""),
-        plots.picture(draw, height=4.0),
+        picture(draw, height=4.0),
     )
 
 
@@ -170,7 +145,7 @@ def predictions(outcome: Outcome) -> Picture:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.draw_predictions(axes, outcome.observed, outcome.mean, *ends)
+        plots.predictions(axes, outcome.observed, outcome.mean, *ends)
 
     if count <= plots.MOST_BARS:
         how = "Each point is a row, each bar its 95 % interval."
@@ -186,7 +161,7 @@ def predictions(outcome: Outcome) -> Picture:
         f"{how} On the dashed line a prediction is exact. A cloud flatter than the line means "
         "that large and small values are drawn towards the middle, as they should be where the "
         "inputs say little.",
-        plots.picture(draw, width=6.0, height=4.2),
+        picture(draw, width=6.0, height=4.2),
     )
 
 
@@ -204,8 +179,8 @@ def residuals(outcome: Outcome) -> Picture:
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2, width_ratios=(2, 1))
-        plots.draw_residuals(left, outcome.mean, values)
-        plots.draw_residual_histogram(right, values)
+        plots.residuals(left, outcome.mean, values)
+        plots.residual_histogram(right, values)
 
     largest = int(np.argmax(np.abs(values)))
     what = "Observed minus predicted, divided by the predictive deviation. Left:"
@@ -225,7 +200,7 @@ def residuals(outcome: Outcome) -> Picture:
         "lines, 5 % should be. Right: against the standard normal density (line); heavier tails "
         "are outliers, counted in the outermost bars beyond 5. The largest residual is "
         f"{values[largest]:.3g}, in row {outcome.rows[largest]} of the table.",
-        plots.picture(draw, height=3.6),
+        picture(draw, height=3.6),
     )
 
 
@@ -241,7 +216,7 @@ def relevance(found: Sequence[Relevance], features: Sequence[str]) -> Picture:
         panels = figure.subplots(1, len(shown), squeeze=False)[0]
         for axes, part in zip(panels, shown, strict=True):
             names = plots.labels(part.names(features), max(48 // len(shown), 16))
-            plots.draw_relevance(axes, names, part.values)
+            plots.relevance(axes, names, part.values)
             axes.set(xlabel=part.measure, title=part.part if len(shown) > 1 else "")
 
     first = shown[0]
@@ -260,19 +235,19 @@ def relevance(found: Sequence[Relevance], features: Sequence[str]) -> Picture:
         "Relevance of the inputs",
         f"Bars of the relevance of inputs; the largest: {', '.join(top)}.",
         " ".join(texts),
-        plots.picture(draw, height=1.1 + 0.24 * longest),
+        picture(draw, height=1.1 + 0.24 * longest),
     )
 
 
 def panels(
     cuts: Sequence[Slice],
     columns: Sequence[str],
-    draw_panel: Callable[[Axes, int, str], None],
+    draw_panel: Callable[[Axes, int], None],
     ylabel: str,
     *,
     legend: bool = False,
 ) -> str:
-    """A panel for each slice, drawn given its number and the name of its axis; one scale."""
+    """A panel for each slice, drawn given its number; one scale."""
     width = 2 if len(cuts) == 4 else min(len(cuts), 3)
     height = -(-len(cuts) // width)
     names = dict(zip(columns, plots.labels(columns, 30), strict=True))
@@ -280,7 +255,8 @@ def panels(
     def draw(figure: Figure) -> None:
         grid = figure.subplots(height, width, sharey=True, squeeze=False).ravel()
         for i, (axes, cut) in enumerate(zip(grid, cuts, strict=False)):
-            draw_panel(axes, i, names[cut.column.name])
+            draw_panel(axes, i)
+            axes.set_xlabel(names[cut.column.name])
             plots.space_dates(axes)
         for axes in grid[len(cuts) :]:
             axes.remove()
@@ -291,7 +267,7 @@ def panels(
             figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5))
 
     least, room = (5.0, 0.9) if legend else (4.0, 0.4)
-    return plots.picture(draw, max(8.4 * width / 3, least), room + 2.3 * height)
+    return picture(draw, max(8.4 * width / 3, least), room + 2.3 * height)
 
 
 def along_inputs(
@@ -310,13 +286,13 @@ def along_inputs(
     """
     cuts = [cut for cut, _, _ in chosen]
 
-    def draw(axes: Axes, i: int, name: str) -> None:
+    def draw(axes: Axes, i: int) -> None:
         cut, mean, quantiles = chosen[i]
         if cut.levels:
-            plots.draw_levels(axes, cut.levels, mean, quantiles, name)
+            plots.levels(axes, cut.levels, mean, quantiles)
         else:
-            plots.draw_bands(axes, cut.places, mean, quantiles, name)
-            plots.draw_rug(axes, cut.data[thinned(len(cut.data), MOST_TICKS)])
+            plots.bands(axes, cut.places, mean, quantiles)
+            plots.rug(axes, cut.data[thinned(len(cut.data), MOST_TICKS)])
 
     rows = max(len(cut.data) for cut in cuts)
     thin = f" ({MOST_TICKS} of {rows:,} rows, chosen at random)" if rows > MOST_TICKS else ""
@@ -364,14 +340,14 @@ def fit(
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.draw_bands(axes, places, mean, quantiles, plots.label(cut.column.name))
+        plots.bands(axes, places, mean, quantiles)
         if observed is None:
-            plots.draw_rug(axes, x[rows])
+            plots.rug(axes, x[rows])
         else:
-            plots.draw_data(axes, x[rows], observed[rows])
+            plots.data(axes, x[rows], observed[rows])
         if inducing is not None:
-            plots.draw_inducing(axes, inducing)
-        axes.set_ylabel(plots.label(target))
+            plots.inducing_points(axes, inducing)
+        axes.set(xlabel=plots.label(cut.column.name), ylabel=plots.label(target))
         figure.legend(loc="outside upper center", ncols=5)
 
     texts = [f"{shown.what} with the bands that hold {shown.bands}, and the data of this table."]
@@ -388,5 +364,5 @@ def fit(
         "The fit",
         f"{target} against {cut.column.name}: data, {shown.what.lower()} and bands.",
         " ".join(texts),
-        plots.picture(draw, height=4.4),
+        picture(draw, height=4.4),
     )

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
+from cavity import plots
 from cavity.learning.double_precision import in_double
 from cavity.models.deep.layer import LayerProcess
-from cavity.report import plots
-from cavity.report.figures import Picture
+from cavity.report.sections import Picture
+from cavity.report.svg import picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,23 +30,19 @@ def fan(name: str, mean: np.ndarray, quantiles: np.ndarray, observed: np.ndarray
         observed: what came, NaN where it did not.
     """
     steps = np.arange(1, len(mean) + 1)
-    any_came = not np.all(np.isnan(observed))
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.draw_bands(axes, steps, mean, quantiles, "steps after the fit")
-        if any_came:
-            axes.plot(steps, observed, ".", color=plots.ACCENT, markersize=4, label="observed")
-        axes.set(ylabel=plots.label(name))
-        plots.legend_above(axes)
+        plots.forecast(axes, steps, mean, quantiles, observed, name)
+        axes.set_xlabel("steps after the fit")
 
-    came = " Points are what came." if any_came else ""
+    came = "" if np.all(np.isnan(observed)) else " Points are what came."
     return Picture(
         f"fan_{name}",
         f"Forecast of {name}",
         f"The forecast of {name} over {len(mean)} steps, with bands that widen.",
         f"Bands hold an output with 50 and 95 %, noise included.{came}",
-        plots.picture(draw),
+        picture(draw),
     )
 
 
@@ -65,10 +62,8 @@ def described(
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.draw_bands(axes, rows, mean, quantiles, "row of the fit")
-        axes.plot(rows, observed, ".", color=plots.ACCENT, markersize=4, label="observed")
-        axes.set(ylabel=plots.label(name))
-        plots.legend_above(axes)
+        plots.forecast(axes, rows, mean, quantiles, observed, name)
+        axes.set_xlabel("row of the fit")
 
     return Picture(
         f"described_{name}",
@@ -76,13 +71,8 @@ def described(
         f"Rows of the fit of {name}, with bands about what the states of all rows say.",
         "Bands hold an output with 50 and 95 %, noise included, given all rows of the fit, its "
         "own among them. Points are the rows.",
-        plots.picture(draw),
+        picture(draw),
     )
-
-
-def _broken(path: np.ndarray, starts: np.ndarray | None) -> np.ndarray:
-    """States with a row of NaN in front of every further series, so that no line joins two."""
-    return path if starts is None else np.insert(path, starts, np.nan, axis=0)
 
 
 def states(mean: np.ndarray, std: np.ndarray, starts: np.ndarray | None = None) -> Picture:
@@ -93,23 +83,9 @@ def states(mean: np.ndarray, std: np.ndarray, starts: np.ndarray | None = None) 
         std: likewise.
         starts: the rows at which further series start; None for one series.
     """
-    line = _broken(mean, starts)
-    time = _broken(np.arange(1.0, len(mean) + 1.0)[:, None], starts)[:, 0]
 
     def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        if mean.shape[1] > 1:
-            axes.plot(line[:, 0], line[:, 1], color=plots.MODEL, linewidth=0.9)
-            axes.plot(*mean[-1, :2], "o", color=plots.ACCENT, label="last row")
-            axes.set(xlabel="state 1", ylabel="state 2")
-            axes.legend()
-            return
-        spread = 2.0 * _broken(std, starts)[:, 0]
-        low, high = line[:, 0] - spread, line[:, 0] + spread
-        axes.fill_between(time, low, high, color=plots.MODEL, alpha=0.25, linewidth=0)
-        axes.plot(time, line[:, 0], color=plots.MODEL)
-        axes.set(xlabel="row of the fit", ylabel="state")
-        axes.margins(x=0)
+        plots.states(figure.subplots(), mean, std, starts)
 
     two = mean.shape[1] > 1
     return Picture(
@@ -121,7 +97,7 @@ def states(mean: np.ndarray, std: np.ndarray, starts: np.ndarray | None = None) 
         if two
         else "Posterior mean of the state, and two standard deviations. Its "
         "unit and sign mean nothing.",
-        plots.picture(draw, width=6.0 if two else 8.4, height=4.4 if two else 3.0),
+        picture(draw, width=6.0 if two else 8.4, height=4.4 if two else 3.0),
     )
 
 
@@ -137,7 +113,6 @@ def transition(
         mean: states of the rows of the fit.
         starts: the rows at which further series start; None for one series.
     """
-    line = _broken(mean, starts)
     low, high = mean.min(axis=0), mean.max(axis=0)
     room = 0.1 * (high - low) + 1e-9
     low, high = low - room, high + room
@@ -152,10 +127,7 @@ def transition(
     moves = (_moved(functions, controls, grid)[0] - grid)[:, :2]
 
     def draw(figure: Figure) -> None:
-        panel = figure.subplots()
-        panel.plot(line[:, 0], line[:, 1], color=plots.FAINT, linewidth=0.6, alpha=0.7)
-        panel.quiver(*places.T, *moves.T, color=plots.MODEL, angles="xy", width=0.003)
-        panel.set(xlabel="state 1", ylabel="state 2")
+        plots.moves(figure.subplots(), places, moves, mean, starts)
 
     return Picture(
         "transition",
@@ -164,7 +136,7 @@ def transition(
         "fit.",
         "Expected moves of the first two states, other states and controls at their means; the "
         "line is the states of the fit.",
-        plots.picture(draw, width=6.0, height=4.4),
+        picture(draw, width=6.0, height=4.4),
     )
 
 
@@ -172,15 +144,7 @@ def _curve(grid: np.ndarray, value: np.ndarray, std: np.ndarray, visited: np.nda
     """The next state against the state, where there is one."""
 
     def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        axes.fill_between(
-            grid, value - 2.0 * std, value + 2.0 * std, color=plots.MODEL, alpha=0.25, linewidth=0
-        )
-        axes.plot(grid, value, color=plots.MODEL, label="next state")
-        axes.plot(grid, grid, color=plots.FAINT, linestyle=plots.DASHES, label="no change")
-        plots.draw_rug(axes, visited)
-        axes.set(xlabel="state", ylabel="state of the next row")
-        plots.legend_above(axes)
+        plots.transition(figure.subplots(), grid, value, std, visited)
 
     return Picture(
         "transition",
@@ -188,7 +152,7 @@ def _curve(grid: np.ndarray, value: np.ndarray, std: np.ndarray, visited: np.nda
         "The expected next state as a function of the state.",
         "Mean and two standard deviations of the next state, noise of the process included, "
         "controls at their means. Ticks are states of the fit.",
-        plots.picture(draw, width=6.0, height=4.0),
+        picture(draw, width=6.0, height=4.0),
     )
 
 

@@ -1,6 +1,7 @@
 """A model of time series and its forecast, on one HTML page that needs nothing else."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,9 +10,25 @@ import numpy as np
 from cavity.estimators.time_map import Outlook
 from cavity.learning.double_precision import in_double
 from cavity.numerics.text import plural
+from cavity.plots import BANDS
 from cavity.report import forecast_figures
-from cavity.report.figures import BANDS, Picture
-from cavity.report.rendering import check_page, templates, write_page
+from cavity.report.model_section import common_facts, converged, lead
+from cavity.report.rendering import check_page, write_page
+from cavity.report.scores import score_cells, score_head
+from cavity.report.sections import (
+    Code,
+    Head,
+    Heading,
+    Paragraph,
+    Picture,
+    Section,
+    Table,
+    Words,
+    counted,
+    figure_names,
+    number,
+    percent,
+)
 from cavity.tables.forecasting import TableForecaster, columns_of
 from cavity.tables.known_rows import NONE, Known, known_rows, marks
 
@@ -36,29 +53,7 @@ class Written(NamedTuple):
     notes: list[str]
 
 
-class Judged(NamedTuple):
-    """Scores of the forecasts of one output at some rows.
-
-    Attributes:
-        name: of the output.
-        rows: which steps or rows, in words.
-        count: outputs that were observed.
-        error: root mean squared error, in the units of the output.
-        plain: that of the mean of the output in the fit.
-        density: mean log density, in nats per output.
-        inside: the share within 95 % intervals.
-    """
-
-    name: str
-    rows: str
-    count: int
-    error: float
-    plain: float
-    density: float
-    inside: float
-
-
-class Part(NamedTuple):
+class Rows(NamedTuple):
     """The rows of one series in a table.
 
     Attributes:
@@ -119,8 +114,6 @@ def write_forecast(path: str | Path, fitted: TableForecaster, table: DataFrame) 
     Raises:
         DataError: for controls that are not there, and of kind "io" if the file cannot be written.
     """
-    from importlib.metadata import version
-
     check_page(path)
     parts = _parts(fitted, table)
     steps = max(part.ahead for part in parts)
@@ -128,34 +121,102 @@ def write_forecast(path: str | Path, fitted: TableForecaster, table: DataFrame) 
     past = _past(fitted, parts) if any(part.known.count for part in parts) else None
     notes = _notes(fitted, parts, steps)
     pictures = _pictures(fitted, parts, ahead, past)
+    sections = [
+        _went(fitted, ahead, steps),
+        _described(fitted, past),
+        *(Section(picture.title, [picture]) for picture in pictures),
+        _model(fitted),
+    ]
+    write_page(path, fitted.record, _head(fitted, steps, notes), sections)
+    return Written(figure_names(sections), notes)
+
+
+def _head(fitted: TableForecaster, steps: int, notes: list[str]) -> Head:
+    """The top of the page."""
+    record = fitted.record
+    model = f"State-space model with {counted(record['states'], 'hidden state')}"
+    tiles = [
+        ("steps ahead", number(steps)),
+        ("rows of the fit", number(record["n_rows"])),
+        ("log evidence of the fit", f"{number(record['log_evidence'], 6)} nats"),
+    ]
+    said = [Paragraph(f"{note}.", "small") for note in notes]
+    return Head(f"Forecast of {', '.join(record['targets'])}", lead(model, record), tiles, said)
+
+
+def _went(fitted: TableForecaster, ahead: Told | None, steps: int) -> Section | None:
+    """How the forecast went, where outputs of its rows are known."""
     spans = {f"1 to {n}": n for n in sorted({min(NEAR, steps), steps}) if n}
+    judged = [] if ahead is None else _judged(fitted, ahead, spans)
+    return Section("How the forecast went", [_table(judged, "steps")]) if judged else None
+
+
+def _described(fitted: TableForecaster, past: Told | None) -> Section | None:
+    """How rows of the fit are described, where the table has some."""
+    judged = [] if past is None else _judged(fitted, past, {"of the fit": None})
     text = (
-        templates()
-        .get_template("forecast.html")
-        .render(
-            version=version("cavity"),
-            record=fitted.record,
-            steps=steps,
-            notes=notes,
-            judged=[] if ahead is None else _judged(fitted, ahead, spans),
-            described=[] if past is None else _judged(fitted, past, {"of the fit": None}),
-            pictures=pictures,
-            parameters=_parameters(fitted),
-        )
+        "Given all rows of the fit, these among them: this says whether the model suits them, not "
+        "how well it forecasts."
     )
-    write_page(path, text)
-    return Written([picture.name for picture in pictures], notes)
+    parts = [Paragraph(text, "small"), _table(judged, "rows")]
+    return Section("How rows of the fit are described", parts) if judged else None
 
 
-def _parts(fitted: TableForecaster, table: DataFrame) -> list[Part]:
+def _table(judged: list[tuple[Words, ...]], kind: str) -> Table:
+    """Scores of outputs."""
+    return Table(("output", kind, *score_head("observed", "the mean of the fit", 95)), judged)
+
+
+def _model(fitted: TableForecaster) -> Section:
+    """The model, and how it was learned."""
+    record = fitted.record
+    facts = [("controls", ", ".join(record["controls"]) or "none")]
+    if record["series"]:
+        labels = len(record["series_labels"])
+        facts.append(("series", f"{labels}, told apart by {record['series']}"))
+    facts += [*common_facts(record), converged(record), *_simulated(record)]
+    text = (
+        "Of standardised columns. The places of the inducing points were learned too, and are not "
+        "listed."
+    )
+    rows = [
+        (Code(name), " ".join(f"{x:.4g}" for x in np.ravel(np.asarray(value, float))))
+        for name, value in record["parameters"].items()
+        if ".inducing." not in name
+    ]
+    table = Table(("parameter", "values"), rows)
+    parts = [Table((), facts), Heading("Learned parameters"), Paragraph(text, "small"), table]
+    return Section("The model", parts)
+
+
+def _simulated(record: Mapping[str, Any]) -> list[tuple[str, Words]]:
+    """How the last rows are simulated from those before, where that was tried."""
+    told = record.get("free_simulation")
+    if not told:
+        return []
+
+    def listed(name: str, show: Callable[[float], str]) -> str:
+        return " ".join(show(value) for value in told[name])
+
+    short = functools.partial(number, digits=3)
+    text = (
+        f"CRPS in standard deviations {listed('crps', short)} (linear model of {told['lags']} "
+        f"lagged outputs: {listed('crps_lags', short)}); in 90 % intervals "
+        f"{listed('coverage', percent)} (lags: {listed('coverage_lags', percent)}); forecasts "
+        f"widened by {listed('widening', short)}"
+    )
+    return [(f"last {told['rows']} rows, simulated from those before", text)]
+
+
+def _parts(fitted: TableForecaster, table: DataFrame) -> list[Rows]:
     """The rows of every series, and which of them the model was fitted to."""
     tables = [table] if fitted.series is None else fitted.series.parts(table)
     labels = ("",) if fitted.series is None else fitted.series.labels
     series = np.asarray(fitted.time_map.posterior.series)
     came, parts = all(name in table.columns for name in fitted.targets), []
     width = len(fitted.targets)
-    for number, (label, rows) in enumerate(zip(labels, tables, strict=True)):
-        own = np.flatnonzero(series == number)
+    for place, (label, rows) in enumerate(zip(labels, tables, strict=True)):
+        own = np.flatnonzero(series == place)
         y, X = np.full((len(rows), width), np.nan), np.zeros((0, len(fitted.schema.inputs)))
         if len(rows) or fitted.series is None:
             X = columns_of(rows, fitted.schema, fitted.schema.inputs)
@@ -163,11 +224,11 @@ def _parts(fitted: TableForecaster, table: DataFrame) -> list[Part]:
         known = NONE
         if came and len(fitted.marks):
             known = known_rows(marks(np.hstack([y, X])), fitted.marks[own])
-        parts.append(Part(label, y, X, known, int(own[0])))
+        parts.append(Rows(label, y, X, known, int(own[0])))
     return parts
 
 
-def _ahead(fitted: TableForecaster, parts: list[Part], steps: int) -> Told:
+def _ahead(fitted: TableForecaster, parts: list[Rows], steps: int) -> Told:
     """Forecasts of the rows after those of the fit."""
     maps = fitted.time_map
     y = np.full((len(parts), steps, len(fitted.targets)), np.nan)
@@ -179,7 +240,7 @@ def _ahead(fitted: TableForecaster, parts: list[Part], steps: int) -> Told:
     return _told(maps.forecast(steps, controls), y if maps.several else y[0])
 
 
-def _past(fitted: TableForecaster, parts: list[Part]) -> Told:
+def _past(fitted: TableForecaster, parts: list[Rows]) -> Told:
     """Smoothed outputs of the rows of the fit, with the outputs that the table has of them."""
     rows = fitted.record["n_rows"]
     y = np.full((rows, len(fitted.targets)), np.nan)
@@ -195,7 +256,7 @@ def _told(outlook: Outlook, y: np.ndarray) -> Told:
     return Told(y.reshape(-1, *y.shape[-2:]), mean, quantiles, density)
 
 
-def _notes(fitted: TableForecaster, parts: list[Part], steps: int) -> list[str]:
+def _notes(fitted: TableForecaster, parts: list[Rows], steps: int) -> list[str]:
     """Notes needed to read the page."""
     notes, known = [], sum(part.known.count for part in parts)
     if known:
@@ -216,7 +277,7 @@ def _notes(fitted: TableForecaster, parts: list[Part], steps: int) -> list[str]:
 
 
 def _pictures(
-    fitted: TableForecaster, parts: list[Part], ahead: Told | None, past: Told | None
+    fitted: TableForecaster, parts: list[Rows], ahead: Told | None, past: Told | None
 ) -> list[Picture]:
     """Fans of outputs, rows of the fit, states and how they move."""
     pictures = []
@@ -243,7 +304,9 @@ def _pictures(
     return pictures
 
 
-def _judged(fitted: TableForecaster, told: Told, spans: Mapping[str, int | None]) -> list[Judged]:
+def _judged(
+    fitted: TableForecaster, told: Told, spans: Mapping[str, int | None]
+) -> list[tuple[Words, ...]]:
     """Scores of the first rows and of all, for every output that was observed."""
     low, high = told.quantiles[..., 0], told.quantiles[..., -1]
     found = []
@@ -254,23 +317,7 @@ def _judged(fitted: TableForecaster, told: Told, spans: Mapping[str, int | None]
             if not np.any(at):
                 continue
             inside = (y >= low[:, :most, p]) & (y <= high[:, :most, p])
-            plain = (y - fitted.time_map.outputs.mean[p])[at]
-            found.append(
-                Judged(
-                    name=name,
-                    rows=rows,
-                    count=int(np.sum(at)),
-                    error=float(np.sqrt(np.mean((y - mean)[at] ** 2))),
-                    plain=float(np.sqrt(np.mean(plain**2))),
-                    density=float(np.mean(told.density[:, :most, p][at])),
-                    inside=float(np.mean(inside[at])),
-                )
-            )
+            errors = (y - mean)[at], (y - fitted.time_map.outputs.mean[p])[at]
+            cells = score_cells(*errors, told.density[:, :most, p][at], inside[at])
+            found.append((name, rows, *cells))
     return found
-
-
-def _parameters(fitted: TableForecaster) -> list[tuple[str, str]]:
-    """The parameters in short, but for inducing points."""
-    values = fitted.record["parameters"].items()
-    kept = {n: np.ravel(np.asarray(v, float)) for n, v in values if ".inducing." not in n}
-    return [(name, " ".join(f"{x:.4g}" for x in array)) for name, array in kept.items()]

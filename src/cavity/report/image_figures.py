@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity import plots
 from cavity.estimators.layers import first_functions, layers_of
 from cavity.inducing.base import Points
 from cavity.inducing.sums import InBase, OfParts
@@ -18,16 +19,16 @@ from cavity.learning.double_precision import in_double
 from cavity.models.base import AbstractModel
 from cavity.models.contributions import functions_of_parts
 from cavity.numerics.text import plural
-from cavity.report import plots
-from cavity.report.figures import Picture
-from cavity.report.image_plots import Frame, as_image, draw_places, name_row, picture_of_pixels
+from cavity.report.sections import Picture
+from cavity.report.svg import picture
 from cavity.tables.schema import Encoded
 from cavity.tables.table_model import TableModel
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 else:
-    Figure = Any
+    Axes = Figure = Any
 
 # Classes that have a row of patches, patches in a row, and images that are shown.
 MOST_CLASSES, MOST_PATCHES, MOST_IMAGES = 10, 10, 4
@@ -53,11 +54,12 @@ class PatchModel:
     means: np.ndarray
     alone: bool
 
-    @property
-    def frame(self) -> Frame:
-        """Geometry of the patches in an image."""
+    def draw(self, axes: Axes, values: np.ndarray, low: float, high: float, **more: Any) -> None:
+        """Draws values of the places, (P,) or by rows and columns, between two ends."""
         parts = self.parts
-        return Frame(parts.image_shape[:2], parts.patch_shape, parts.stride, parts.grid)
+        shapes = parts.image_shape[:2], parts.patch_shape
+        ends, by_place = (low, high), values.reshape(parts.grid)
+        plots.places(axes, by_place, *shapes, stride=parts.stride, ends=ends, **more)
 
     @property
     def patches(self) -> np.ndarray:
@@ -152,8 +154,9 @@ def inducing_patches(found: PatchModel, classes: tuple[str, ...]) -> Picture:
         for k, label in enumerate(plots.labels(names[:shown], 16)):
             order = np.argsort(-scores[:, k], kind="stable")[:columns]
             for axes, m in zip(grid[k], order, strict=True):
-                picture_of_pixels(axes, as_image(patches[m], ends), f"{scores[m, k]:+.2g}")
-            name_row(grid[k, 0], label)
+                plots.pixels(axes, patches[m], ends, f"{scores[m, k]:+.2g}")
+            first: Any = grid[k, 0]  # the name of a row stands to the left of it
+            first.set_ylabel(label, rotation=0, ha="right", va="center", labelpad=6)
 
     texts = [
         "Patches that the model knows, in a row for each class the "
@@ -182,7 +185,7 @@ def inducing_patches(found: PatchModel, classes: tuple[str, ...]) -> Picture:
         f"The {columns} of {plural(len(found.Z), 'inducing patch', 'inducing patches')} that "
         f"speak most for each of: {', '.join(names[:shown])}.",
         " ".join(texts),
-        plots.picture(draw, height=0.3 + 0.95 * shown),
+        picture(draw, height=0.3 + 0.95 * shown),
     )
 
 
@@ -194,11 +197,10 @@ def weight_map(found: PatchModel) -> Picture:
 
     def draw(figure: Figure) -> None:
         grid = figure.subplots(1, len(maps), squeeze=False)[0]
-        drawn: Any = None
         for i, (axes, weights) in enumerate(zip(grid, maps, strict=True)):
-            drawn = draw_places(axes, weights, found.frame, (-most, most))
+            found.draw(axes, weights, -most, most)
             axes.set_title(f"channel {i + 1}" if len(maps) > 1 else "")
-        figure.colorbar(drawn, ax=list(grid), label="weight").outline.set_visible(False)
+        _colour_bar(figure, list(grid), label="weight")
 
     row, column = np.unravel_index(np.argmax(np.abs(maps[0])), maps[0].shape)
     return Picture(
@@ -209,8 +211,13 @@ def weight_map(found: PatchModel) -> Picture:
         "How much a patch counts at each place, at the middle of the patch. Where the weight is "
         "next to 0 images do not matter; where it is negative, what a patch says is turned "
         "round. The sign of all weights together means nothing.",
-        plots.picture(draw, width=1.6 + 3.0 * len(maps), height=3.2),
+        picture(draw, width=1.6 + 3.0 * len(maps), height=3.2),
     )
+
+
+def _colour_bar(figure: Figure, axes: list[Any], **more: Any) -> None:
+    """The colours of all of these axes beside the last."""
+    figure.colorbar(axes[-1].images[-1], ax=axes, **more).outline.set_visible(False)
 
 
 @in_double
@@ -229,10 +236,8 @@ def likeness_of_places(found: PatchModel) -> Picture:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        drawn = draw_places(
-            axes, correlation.reshape(found.parts.grid), found.frame, (0.0, 1.0), "viridis"
-        )
-        figure.colorbar(drawn, ax=axes, label="correlation").outline.set_visible(False)
+        found.draw(axes, correlation, 0.0, 1.0, colours="viridis")
+        _colour_bar(figure, [axes], label="correlation")
 
     least = float(np.min(correlation))
     return Picture(
@@ -242,7 +247,7 @@ def likeness_of_places(found: PatchModel) -> Picture:
         "The prior correlation of what a patch says in the middle of the image and of what the "
         "same patch says elsewhere. Bright all over means that places do not matter; a small "
         "bright spot means that each place has to be learned on its own.",
-        plots.picture(draw, width=4.6, height=3.2),
+        picture(draw, width=4.6, height=3.2),
     )
 
 
@@ -267,15 +272,14 @@ def least_expected(
 
     def draw(figure: Figure) -> None:
         grid = figure.subplots(2, len(rows), squeeze=False)
-        drawn: Any = None
         for i, n in enumerate(map(int, rows)):
             chance = float(np.exp(log_probabilities[n, labels[n]]))
             words = f"{short[labels[n]]}: {chance:.2g}"
-            picture_of_pixels(grid[0, i], as_image(images[i], ends), words)
+            plots.pixels(grid[0, i], images[i], ends, words)
             grid[0, i].set_title(f"row {numbers[n]}")
-            drawn = draw_places(grid[1, i], evidence[i], found.frame, (-most, most))
+            found.draw(grid[1, i], evidence[i], -most, most)
             grid[1, i].set_xlabel(f"against {short[rival[i]]}")
-        figure.colorbar(drawn, ax=list(grid[1])).outline.set_visible(False)
+        _colour_bar(figure, list(grid[1]))
 
     beside = (
         ""
@@ -293,7 +297,7 @@ def least_expected(
         "of that class, less what they add to that of the likeliest other one: blue speaks for "
         f"the right class, red for the other.{beside} If nothing is blue the model has learned "
         "no patch that tells the two apart, or the label is wrong.",
-        plots.picture(draw, height=4.6),
+        picture(draw, height=4.6),
     )
 
 

@@ -12,10 +12,26 @@ from cavity.columns import cells
 from cavity.columns.column_types import evidence
 from cavity.estimators.latent_map import LatentMap
 from cavity.likelihoods.support import Support
+from cavity.plots import BANDS
 from cavity.report import figures, latent_figures
-from cavity.report.convergence import unconverged
-from cavity.report.figures import BANDS, Outcome, Picture
-from cavity.report.rendering import check_page, templates, write_page
+from cavity.report.figures import Outcome
+from cavity.report.model_section import common_facts, lead, learning
+from cavity.report.rendering import check_page, write_page
+from cavity.report.scores import rms, score_cells, score_head
+from cavity.report.sections import (
+    Code,
+    Head,
+    Heading,
+    Paragraph,
+    Picture,
+    Section,
+    Table,
+    Words,
+    counted,
+    figure_names,
+    number,
+    percent,
+)
 from cavity.tables.embedding import TableEmbedding, outputs
 from cavity.tables.schema import need_column
 
@@ -29,37 +45,17 @@ MOST_ROWS, SHARE = 500, 0.2
 FEW = 10  # entries below which there is no picture of them
 
 
-class ColumnCheck(NamedTuple):
-    """Scores of predictions of the held-out entries of a column.
-
-    Attributes:
-        name: of the column.
-        count: entries that were held out.
-        error: root mean square error of their predictions, in the units of the column.
-        plain: that of the mean of the column in the fit.
-        density: mean log density, in nats per entry.
-        inside: the share in their 90 % intervals; NaN where values are no real numbers.
-    """
-
-    name: str
-    count: int
-    error: float
-    plain: float
-    density: float
-    inside: float
-
-
 class HeldOut(NamedTuple):
     """Entries that were predicted from others of their row.
 
     Attributes:
-        columns: how that went for each column.
+        rows: name and scores of each column.
         error: root mean square error over all, in standard deviations of the columns.
         plain: that of the columns' means.
         pictures: of all entries, in standard deviations of their columns.
     """
 
-    columns: list[ColumnCheck]
+    rows: list[tuple[Words, ...]]
     error: float
     plain: float
     pictures: list[Picture]
@@ -82,34 +78,103 @@ def write_map(
     Raises:
         DataError: for columns that are not there, and of kind "io" if the file cannot be written.
     """
-    from importlib.metadata import version
-
     check_page(path)
     colours = None if colour is None else colours_of(table, colour)
     Y = outputs(table, fitted.schema)
-    pictures = [
-        latent_figures.latent_map(fitted.map.transform(Y), colours, colour, len(Y)),
-        latent_figures.relevance(fitted.map.relevance),
-    ]
     check = held_out(fitted.map, Y, fitted.columns)
-    template = templates().get_template("latent.html")
-    text = template.render(
-        version=version("cavity"),
-        record=fitted.record,
-        unconverged=unconverged(fitted.record),
-        columns=_columns(fitted, Y),
-        rows=len(Y),
-        missing=int(np.isnan(Y).sum()),
-        cells=Y.size,
-        density=float(np.mean(fitted.map.log_density(Y))),
-        parameters=_parameters(fitted),
-        standardised=fitted.posterior.model.likelihood.support is Support.REAL,
-        pictures=pictures,
-        check=check,
+    places = latent_figures.latent_map(fitted.map.transform(Y), colours, colour, len(Y))
+    pictures = [places, latent_figures.relevance(fitted.map.relevance)]
+    sections = [
+        *(Section(picture.title, [picture]) for picture in pictures),
+        _checked(check),
+        _data(fitted, Y),
+        _model(fitted, Y),
+    ]
+    write_page(path, fitted.record, _head(fitted, Y, check), sections)
+    return figure_names(sections)
+
+
+def _head(fitted: TableEmbedding, Y: np.ndarray, check: HeldOut | None) -> Head:
+    """The top of the page."""
+    record, missing = fitted.record, int(np.isnan(Y).sum())
+    model = "Gaussian process latent-variable model with "
+    model += counted(record["components"], "dimension")
+    tiles = [
+        ("rows of this table", number(len(Y))),
+        ("missing cells", f"{missing:,} ({percent(missing / Y.size, 1)})"),
+        ("log evidence of the fit", f"{number(record['log_evidence'], 6)} nats"),
+    ]
+    if check is not None:
+        tiles.append(("error of held-out entries, standardised", number(check.error, 3)))
+        tiles.append(("error of the columns' means", number(check.plain, 3)))
+    about = lead(model, record, ". Columns are in the units of the table.")
+    return Head(f"Embedding of {counted(len(fitted.columns), 'column')}", about, tiles, [])
+
+
+def _checked(check: HeldOut | None) -> Section:
+    """How well entries are predicted from others of their row."""
+    title = "Entries predicted from others"
+    if check is None:
+        return Section(title, [Paragraph("This needs rows with at least two entries.", "small")])
+    text = (
+        "Some of the observed entries of this table (20 % of each row, rounded up, of at most "
+        f"{MOST_ROWS} rows) were hidden and predicted from the others of their row. RMSE is the "
+        "root mean squared error, in the units of the column; that of the column's mean stands "
+        "beside it."
     )
-    write_page(path, text)
-    drawn = [*pictures, *(check.pictures if check else [])]
-    return [picture.name for picture in drawn]
+    head, rows = score_head("entries", "the mean", 90), check.rows
+    table = Table(("column", *head), rows, f"All {len(rows)} columns", 40)
+    seen = (
+        "If this is the table that the model was fitted to, the fit has seen the hidden entries: "
+        "expect worse on new rows."
+    )
+    return Section(title, [Paragraph(text), table, Paragraph(seen, "small"), *check.pictures])
+
+
+def _data(fitted: TableEmbedding, Y: np.ndarray) -> Section:
+    """The columns of the table in short."""
+    constant, rows = set(fitted.record["constant"]), []
+    for name, values in zip(fitted.columns, Y.T, strict=True):
+        present = values[~np.isnan(values)]
+        ends = (np.min, np.mean, np.max)
+        told = [float(end(present)) if len(present) else None for end in ends]
+        note = "constant in the fit: no part in the model" if name in constant else ""
+        rows.append((name, len(values) - len(present), *told, note))
+    head = ("column", ">missing", ">minimum", ">mean", ">maximum", "")
+    return Section("The data", [Table(head, rows, f"All {len(rows)} columns", 24)])
+
+
+def _model(fitted: TableEmbedding, Y: np.ndarray) -> Section:
+    """The model, and how it was learned."""
+    record = fitted.record
+    density = float(np.mean(fitted.map.log_density(Y)))
+    facts = [
+        *common_facts(record, method=record["method"]),
+        (
+            "log evidence",
+            f"{number(record['log_evidence'], 8)} nats, of columns in their own units",
+        ),
+        (
+            "log density of this table",
+            f"{number(density)} nats per row at least, at its observed entries",
+        ),
+        *learning(record),
+    ]
+    real = fitted.posterior.model.likelihood.support is Support.REAL
+    text = (
+        f"Of {'standardised columns and of ' if real else ''}latent points of unit variance. The "
+        "places of the inducing points were learned too, and are not listed."
+    )
+    rows = []
+    for name, value in record["parameters"].items():
+        array = np.asarray(value, float)
+        several = array.shape == (fitted.dims,)
+        for i, x in enumerate(array.ravel() if not name.startswith("inducing.") else ()):
+            place = f"dimension {i + 1}" if several else ""
+            rows.append((Code(name), place, number(float(x), 5)))
+    table = Table(("parameter", "~of", ">value"), rows)
+    parts = [Table((), facts), Heading("Learned parameters"), Paragraph(text, "small"), table]
+    return Section("The model", parts)
 
 
 def colours_of(table: DataFrame, name: str) -> list[Any]:
@@ -151,30 +216,23 @@ def held_out(latent: LatentMap, Y: np.ndarray, names: Sequence[str]) -> HeldOut 
     scale = _spread(latent, Y)
     wrong, plain = rows - found.mean, rows - np.nanmean(Y, axis=0)
     inside = np.abs(wrong) <= ndtri(0.95) * found.std
-    checks, real = [], latent.posterior.model.likelihood.support is Support.REAL
+    checks: list[tuple[Words, ...]] = []
+    real = latent.posterior.model.likelihood.support is Support.REAL
     for j in map(int, np.flatnonzero(hidden.any(axis=0))):
         at = hidden[:, j]
-        checks.append(
-            ColumnCheck(
-                name=names[j],
-                count=int(at.sum()),
-                error=float(np.sqrt(np.mean(wrong[at, j] ** 2))),
-                plain=float(np.sqrt(np.mean(plain[at, j] ** 2))),
-                density=float(np.mean(density[at, j])),
-                inside=float(np.mean(inside[at, j])) if real else np.nan,
-            )
-        )
+        within = inside[at, j] if real else np.array([np.nan])
+        told = score_cells(wrong[at, j], plain[at, j], density[at, j], within)
+        checks.append((names[j], *told))
     i, j = np.nonzero(hidden)
     unit, centre = scale[j], np.nanmean(Y, axis=0)[j]
     observed, mean = (rows[i, j] - centre) / unit, (found.mean[i, j] - centre) / unit
     std = found.std[i, j] / unit
     quantiles = mean[:, None] + std[:, None] * ndtri(np.array(BANDS))
     outcome = Outcome(observed, mean, std, quantiles, i + 1)
-    error = float(np.sqrt(np.mean((observed - mean) ** 2)))
     pictures = []
     if real and len(observed) >= FEW:
         pictures = _of_entries(outcome)
-    return HeldOut(checks, error, float(np.sqrt(np.mean(observed**2))), pictures)
+    return HeldOut(checks, rms(observed - mean), rms(observed), pictures)
 
 
 def _of_entries(outcome: Outcome) -> list[Picture]:
@@ -200,32 +258,3 @@ def _spread(latent: LatentMap, Y: np.ndarray) -> np.ndarray:
     """The standard deviation of every column of a table, or its scale in the fit; 1 for none."""
     spread, scale = np.nanstd(Y, axis=0), latent.columns.scale
     return np.where(spread > 0.0, spread, np.where(scale > 0.0, scale, 1.0))
-
-
-def _columns(fitted: TableEmbedding, Y: np.ndarray) -> list[dict[str, Any]]:
-    """The columns of the table in short."""
-    constant = set(fitted.record["constant"])
-    return [
-        {
-            "name": name,
-            "missing": int(np.isnan(values).sum()),
-            "low": None if np.all(np.isnan(values)) else float(np.nanmin(values)),
-            "mean": None if np.all(np.isnan(values)) else float(np.nanmean(values)),
-            "high": None if np.all(np.isnan(values)) else float(np.nanmax(values)),
-            "note": "constant in the fit: no part in the model" if name in constant else "",
-        }
-        for name, values in zip(fitted.columns, Y.T, strict=True)
-    ]
-
-
-def _parameters(fitted: TableEmbedding) -> list[tuple[str, str, float]]:
-    """The parameters number by number, but for inducing points: name, dimension, value."""
-    rows: list[tuple[str, str, float]] = []
-    for name, value in fitted.record["parameters"].items():
-        array = np.asarray(value, float)
-        if name.startswith("inducing."):
-            continue
-        several = array.shape == (fitted.dims,)
-        places = [f"dimension {i + 1}" if several else "" for i in range(array.size)]
-        rows += [(name, place, float(x)) for place, x in zip(places, array.ravel(), strict=True)]
-    return rows

@@ -1,7 +1,7 @@
 """Leave-one-out predictions of the rows of a table, at the parameters that a fit learned."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from cavity.learning.methods.methods import PowerEP
 from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.numerics.text import plural
+from cavity.report.sections import Heading, Paragraph, Part, Table
 from cavity.tables.schema import Encoded
 from cavity.tables.table_model import TableModel
 
@@ -205,3 +206,39 @@ def left_out_rows(
     pair = (densities[known], predicted[known])
     mean, other = (float(np.mean(values)) if len(values) else np.nan for values in pair)
     return LeftOutRows(mean, other, found, noun, text)
+
+
+def left_out_parts(found: LeftOutRows, dates: Callable[[int], dict[str, str]]) -> list[Part]:
+    """The rows given each other, for the section of their target.
+
+    Args:
+        found: the rows.
+        dates: gives the dates of a row by the names of their columns.
+    """
+    means = [
+        ("each row given the others of this table", found.mean),
+        ("the predictions above", found.predicted),
+    ]
+    text = (
+        "Higher is better. If the model was fitted to this table, the first is the honest one of "
+        "the two, because each prediction has seen its own row. On a table of new rows the "
+        "predictions come from the rows of the fit and the first from this table alone, so that a "
+        "short table makes it lower."
+    )
+    several = "probabilities" if found.noun == "probability" else "densities"
+    parts: list[Part] = [
+        Heading(f"Leave-one-out {several}"),
+        Paragraph(found.text),
+        Table((f"mean log {found.noun} of", ">nats per row"), means),
+        Paragraph(text, "small"),
+    ]
+    if not found.rows:
+        return parts
+    names = [f">{name}" for name in dates(found.rows[0].row)]
+    head = [">row", *names, ">observed"]
+    head += [f">log {found.noun} given the others", ">of the prediction"]
+    rows = [
+        (str(r.row), *dates(r.row).values(), r.observed, r.density, r.predicted)
+        for r in found.rows
+    ]
+    return [*parts, Paragraph("The rows that the others expected least:"), Table(head, rows)]

@@ -1,6 +1,7 @@
 """The rows of a table that a robust model takes for outliers, from the model and the table."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.likelihoods.predictive.numerical import NumericalPredictive
 from cavity.numerics.text import plural
+from cavity.report.sections import Heading, Paragraph, Part, Table, number
 
 MOST_ROWS = 12
 # Two-sided tail probabilities below this are worth a row of the page.
@@ -135,3 +137,49 @@ def _tally(tail: np.ndarray, precisions: np.ndarray | None, *, shown: int, stran
 
 def _have(rows: int) -> str:
     return f"{plural(rows, 'row')} {'has' if rows == 1 else 'have'}"
+
+
+def outlier_parts(found: Outliers | None, dates: Callable[[int], dict[str, str]]) -> list[Part]:
+    """The outlying rows of a target, for its section; nothing for other likelihoods.
+
+    Args:
+        found: the rows.
+        dates: gives the dates of a row by the names of their columns.
+    """
+    if found is None:
+        return []
+    parts: list[Part] = [Heading("Outlying rows"), Paragraph(found.text)]
+    if not found.rows:
+        return parts
+    weighed, sited = found.rows[0].weight is not None, found.rows[0].precision is not None
+    rows = [
+        (
+            *(str(r.row), *dates(r.row).values(), r.observed, r.predicted),
+            *(f"{number(r.low)} to {number(r.high)}", number(r.tail, 2)),
+            *([number(r.weight, 2)] if weighed else []),
+            *([number(r.precision, 2)] if sited else []),
+        )
+        for r in found.rows
+    ]
+    head = [">row", *(f">{name}" for name in dates(found.rows[0].row)), ">observed", ">predicted"]
+    head += [">95 % interval", ">tail probability"]
+    head += [*([">weight"] if weighed else []), *([">site precision"] if sited else [])]
+    pulls = (
+        "The weight is how strongly such a row pulls the function, next to one that fits "
+        "perfectly. "
+    )
+    text = (
+        "The tail probability is that of a value at least as far out, to either side. "
+        f"{pulls if weighed else ''}Rows that the model was fitted to have had their say in the "
+        "prediction already."
+    )
+    parts += [Table(head, rows), Paragraph(text, "small")]
+    if sited:
+        text = (
+            "The site precision is how much say inference on this table gives the row, relative "
+            "to the median of all rows: 1 is a typical row. A row near zero has next to no say, "
+            "and one below zero pushes the other way: it makes the function less certain instead "
+            "of pulling it."
+        )
+        parts.append(Paragraph(text, "small"))
+    return parts

@@ -1,12 +1,13 @@
-"""Pages from templates: how they are made and written, and numbers for readers."""
+"""Pages from the one template: how they are made and written."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from cavity.persistence.atomic_file import reason, whole_file, why_not_writable
 from cavity.persistence.errors import DataError
+from cavity.report.convergence import unconverged
+from cavity.report.sections import Code, Head, Section, number
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -14,8 +15,7 @@ else:
     Environment = Any
 
 
-def templates() -> Environment:
-    """The templates of pages, with the filter `number`."""
+def _templates() -> Environment:
     import jinja2
 
     environment = jinja2.Environment(
@@ -26,6 +26,9 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    environment.filters["pieces"] = lambda words: words if isinstance(words, tuple) else (words,)
+    environment.filters["unbroken"] = lambda text: text.replace(" %", "\u00a0%")
+    environment.tests["code"] = lambda piece: isinstance(piece, Code)
     return environment
 
 
@@ -40,25 +43,35 @@ def check_page(path: str | Path) -> None:
         raise DataError(trouble, kind="io")
 
 
-def write_page(path: str | Path, text: str) -> None:
+def write_page(
+    path: str | Path, record: Mapping[str, Any], head: Head, sections: Sequence[Section | None]
+) -> None:
     """Writes a page, whole or not at all.
+
+    Args:
+        path: the file; what it held before is replaced.
+        record: of the fit, which says whether it converged.
+        head: the top of the page.
+        sections: in their order; None is left out.
 
     Raises:
         DataError: of kind "io", if the file cannot be written.
     """
+    from importlib.metadata import version
+
+    text = (
+        _templates()
+        .get_template("page.html")
+        .render(
+            version=version("cavity"),
+            head=head,
+            unconverged=unconverged(record),
+            message=record["message"],
+            sections=[section for section in sections if section is not None],
+        )
+    )
     try:
         with whole_file(Path(path)) as file:
             file.write(text.encode())
     except OSError as error:
         raise DataError(f"cannot write {path}: {reason(error)}", kind="io") from None
-
-
-def number(value: float | str | None, digits: int = 4) -> str:
-    """A number for a reader, a dash where there is none; a date as it is."""
-    if isinstance(value, str):
-        return value
-    if value is None or (isinstance(value, float) and not np.isfinite(value)):
-        return "–"
-    if isinstance(value, int | np.integer):
-        return f"{value:,}"
-    return f"{float(value):.{digits}g}"

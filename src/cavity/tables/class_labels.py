@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.columns import cells
+from cavity.columns.encoder import Column
+from cavity.persistence.errors import StorageError
 
 if TYPE_CHECKING:
     from polars import Series
@@ -46,6 +48,28 @@ def class_values(kind: cells.Kind, classes: tuple[str, ...]) -> list[Any]:
     values = [float(name) for name in classes]
     whole = all(value.is_integer() for value in values)
     return [int(value) for value in values] if whole else values
+
+
+def class_column(name: str, labels: np.ndarray) -> Column:
+    """The column of labels of an estimator: text, truth values or numbers.
+
+    Args:
+        name: of the column.
+        labels: the different ones, sorted.
+
+    Raises:
+        StorageError: for others, which no table holds.
+    """
+    values = labels.tolist()
+    if all(isinstance(value, str) for value in values):
+        return Column(name, "categorical", tuple(values))
+    if all(isinstance(value, bool) for value in values):
+        return Column(name, "boolean", tuple(_TRUTH[int(value)] for value in values))
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return Column(name, "numeric", tuple(_number(float(value)) for value in values))
+    raise StorageError(
+        f"a model file holds labels that are text, truth values or numbers, given {values[:3]}"
+    )
 
 
 def _number(value: float) -> str:

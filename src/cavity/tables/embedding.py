@@ -1,7 +1,7 @@
 """A fitted embedding with all that is needed to place, fill in and describe rows of a table."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,14 +11,15 @@ from cavity.columns import cells
 from cavity.columns.column_types import evidence
 from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column
+from cavity.estimators.kept import Kept
 from cavity.estimators.latent_map import LatentMap, Standardised
 from cavity.models.latent.posterior import LatentPosterior
-from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.tree import named
 from cavity.parameters import Units, units
-from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError
+from cavity.persistence.known_classes import Classes
 from cavity.persistence.typed_values import WrongValue, typed
+from cavity.tables.contents import Held, read, write
 from cavity.tables.fit_records import (
     MapFit,
     check_names,
@@ -27,8 +28,8 @@ from cavity.tables.fit_records import (
     described_by,
     numbers,
 )
+from cavity.tables.parameters import parameters
 from cavity.tables.schema import Schema, need_column, refuse_infinite
-from cavity.tables.table_model import parameters
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -45,12 +46,14 @@ class TableEmbedding:
         schema: which columns of a table the model reads, as its targets.
         record: how it was fitted, by the names of `cavity fit --json`; all JSON values.
         standardised: how the columns are standardised.
+        kept: the estimator beside its posterior; None in files of before.
     """
 
     posterior: LatentPosterior
     schema: Schema
     record: dict[str, Any]
     standardised: Standardised
+    kept: Kept | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -67,8 +70,12 @@ class TableEmbedding:
         """From rows to latent points and back."""
         return LatentMap(self.posterior, self.standardised)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, classes: Classes | None = None) -> None:
         """Writes the model as one file, whole or not at all.
+
+        Args:
+            path: the file.
+            classes: further classes by name, for parts of one's own.
 
         Raises:
             StorageError: if it cannot be written.
@@ -79,7 +86,7 @@ class TableEmbedding:
             "column_mean": self.standardised.mean,
             "column_scale": self.standardised.scale,
         }
-        storage.save(path, self.posterior, about)
+        write(path, self.posterior, about, self.kept, classes)
 
     @staticmethod
     def load(path: str | Path) -> "TableEmbedding":
@@ -88,24 +95,23 @@ class TableEmbedding:
         Raises:
             StorageError: if it cannot be read, is damaged, or holds something else.
         """
-        return TableEmbedding.described(path, *storage.load(path))
+        return TableEmbedding.described(read(path))
 
     @staticmethod
-    def described(
-        path: str | Path, posterior: AbstractPosterior, about: Mapping[str, Any]
-    ) -> "TableEmbedding":
-        """The embedding of a posterior and what its file says of it.
+    def described(held: Held) -> "TableEmbedding":
+        """The embedding of what a file holds.
 
         Raises:
             StorageError: if that does not describe a table.
         """
-        check_task(path, about, "embedding")
-        with described_by(path, about):
-            return _embedding(posterior, about)
+        check_task(held.path, held.about, "embedding")
+        with described_by(held.path, held.about):
+            return _embedding(held)
 
 
-def _embedding(posterior: AbstractPosterior, about: Mapping[str, Any]) -> TableEmbedding:
+def _embedding(held: Held) -> TableEmbedding:
     """The embedding that a file describes."""
+    posterior, about = held.posterior, held.about
     schema, record = Schema.from_dict(about["schema"]), typed(about["record"], MapFit, "record")
     count = len(schema.targets)
     check_names(record["columns"], schema.targets)
@@ -118,7 +124,7 @@ def _embedding(posterior: AbstractPosterior, about: Mapping[str, Any]) -> TableE
     if np.shape(latent.latent_mean) != np.shape(latent.latent_var) or np.ndim(latent.count):
         raise WrongValue("its latent points have means and variances of other shapes")
     values = latent_parameters(LatentMap(latent, columns))
-    return TableEmbedding(latent, schema, record | {"parameters": values}, columns)
+    return TableEmbedding(latent, schema, record | {"parameters": values}, columns, held.kept)
 
 
 def latent_parameters(latent: LatentMap) -> dict[str, Any]:

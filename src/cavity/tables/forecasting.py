@@ -12,16 +12,20 @@ from cavity.columns import cells
 from cavity.columns.column_types import evidence
 from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column
+from cavity.estimators.forecaster_settings import going_on
+from cavity.estimators.kept import Kept
 from cavity.estimators.latent_map import Standardised
 from cavity.estimators.time_map import TimeMap
-from cavity.models.state_space.forecast import outputs_of_states
+from cavity.families.values import one_of
+from cavity.models.state_space.forecast import PROPAGATIONS, outputs_of_states
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.models.state_space.propagation import StateBelief
 from cavity.numerics.text import quoted, shortened
 from cavity.numerics.types import Array
-from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError
+from cavity.persistence.known_classes import Classes
 from cavity.persistence.typed_values import Large, typed
+from cavity.tables.contents import Held, read, write
 from cavity.tables.fit_records import (
     SeriesFit,
     check_names,
@@ -30,8 +34,8 @@ from cavity.tables.fit_records import (
     described_by,
     numbers,
 )
+from cavity.tables.parameters import parameters
 from cavity.tables.schema import Schema, need_column, refuse_infinite
-from cavity.tables.table_model import parameters
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -102,12 +106,14 @@ class TableForecaster:
         schema: which columns of a table the model reads: controls as its inputs, and targets.
         record: how it was fitted, by the names of `cavity fit --json`; all JSON values.
         marks: of the rows of the fit, by which they are known again.
+        kept: the forecaster beside its posterior; None in files of before.
     """
 
     time_map: TimeMap
     schema: Schema
     record: dict[str, Any]
     marks: np.ndarray
+    kept: Kept | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -122,8 +128,12 @@ class TableForecaster:
             None if column is None else SeriesColumn(column, tuple(self.record["series_labels"]))
         )
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, classes: Classes | None = None) -> None:
         """Writes the model as one file, whole or not at all.
+
+        Args:
+            path: the file.
+            classes: further classes by name, for parts of one's own.
 
         Raises:
             StorageError: if it cannot be written.
@@ -140,7 +150,7 @@ class TableForecaster:
             "widening": maps.widening,
             "marks": self.marks,
         }
-        storage.save(path, maps.posterior, about)
+        write(path, maps.posterior, about, self.kept, classes)
 
     @staticmethod
     def load(path: str | Path) -> "TableForecaster":
@@ -149,19 +159,18 @@ class TableForecaster:
         Raises:
             StorageError: if it cannot be read, is damaged, or holds something else.
         """
-        return TableForecaster.described(path, *storage.load(path))
+        return TableForecaster.described(read(path))
 
     @staticmethod
-    def described(
-        path: str | Path, posterior: object, about: Mapping[str, Any]
-    ) -> "TableForecaster":
-        """The model of a posterior and what its file says of it.
+    def described(held: Held) -> "TableForecaster":
+        """The model of what a file holds.
 
         Raises:
             StorageError: if that does not describe a table.
         """
-        check_task(path, about, "forecast")
-        with described_by(path, about):
+        about, posterior = held.about, held.posterior
+        check_task(held.path, about, "forecast")
+        with described_by(held.path, about):
             schema = Schema.from_dict(about["schema"])
             record = typed(about["record"], SeriesFit, "record")
             check_names(record["targets"], schema.targets)
@@ -178,10 +187,28 @@ class TableForecaster:
             if wide is not None:
                 varying = int(np.sum(outputs.varying))
                 wide = tuple(numbers(wide, "widening", varying, least=1.0).tolist())
-            maps = TimeMap(states, outputs, controls, seed=seed, several=several, widening=wide)
+            maps = TimeMap(
+                states,
+                outputs,
+                controls,
+                seed=seed,
+                several=several,
+                widening=wide,
+                **_paths(held.kept),
+            )
             known = np.array(typed(about["marks"], list[float], "marks"), float)
             record = record | {"parameters": parameters(states.model, np.ones(1))}
-        return TableForecaster(maps, schema, record, known)
+        return TableForecaster(maps, schema, record, known, held.kept)
+
+
+def _paths(kept: Kept | None) -> dict[str, Any]:
+    """How forecasts go on, as the forecaster was asked."""
+    if kept is None:
+        return {}
+    asked = kept.settings.get("propagation", "paths")
+    if isinstance(asked, str):
+        return going_on(one_of("propagation", asked, PROPAGATIONS))
+    return going_on(typed(asked, Large, "propagation"))
 
 
 def _tried(posterior: StateSpacePosterior, X: Array, _: object) -> Any:

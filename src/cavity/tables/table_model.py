@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from cavity.estimators.layers import layers_of
+from cavity.estimators.kept import Kept
 from cavity.estimators.predictions import (
     Predictions,
     class_log_probabilities,
@@ -18,21 +18,18 @@ from cavity.estimators.predictions import (
 from cavity.learning.data.scales import Tallies
 from cavity.learning.double_precision import in_double
 from cavity.learning.infer import NumericalError
-from cavity.learning.mcmc.chains import Chains, summarised
 from cavity.learning.metrics.classification import classification_metrics
 from cavity.learning.metrics.regression import LEVELS, Scores, average_metrics, regression_metrics
 from cavity.learning.streaming.record import as_tallies, described
-from cavity.likelihoods.base import AbstractLikelihood, LatentFunction
+from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
-from cavity.models.base import AbstractModel
 from cavity.models.mean_function import with_found_mean
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.text import plural
-from cavity.numerics.tree import named
-from cavity.parameters import Units, units
-from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError
+from cavity.persistence.known_classes import Classes
 from cavity.persistence.typed_values import WrongValue, typed
+from cavity.tables.contents import Held, read, write
 from cavity.tables.fit_records import (
     Counts,
     Memory,
@@ -43,6 +40,7 @@ from cavity.tables.fit_records import (
     described_by,
     numbers,
 )
+from cavity.tables.parameters import parameters
 from cavity.tables.schema import Encoded, Schema
 
 # Rows whose distributions are tabulated at a time.
@@ -67,6 +65,7 @@ class TableModel:
             values.
         tallies: counts and moments of the columns, for updates; None for models that are not
             updated.
+        kept: the estimator beside its posterior; None in files of before.
     """
 
     posterior: AbstractPosterior
@@ -77,6 +76,7 @@ class TableModel:
     y_var: np.ndarray
     memory: Mapping[str, Any] | None = None
     tallies: Tallies | None = None
+    kept: Kept | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -196,8 +196,12 @@ class TableModel:
             for t, y in zip(tables, table.y[part].T, strict=True)
         ]
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, classes: Classes | None = None) -> None:
         """Writes the model as one file, whole or not at all.
+
+        Args:
+            path: the file.
+            classes: further classes by name, for parts of one's own.
 
         Raises:
             StorageError: if it cannot be written.
@@ -211,7 +215,7 @@ class TableModel:
         }
         about |= {} if self.memory is None else {"memory": self.memory}
         about |= {} if self.tallies is None else {"tallies": described(self.tallies)}
-        storage.save(path, self.posterior, about)
+        write(path, self.posterior, about, self.kept, classes)
 
     @classmethod
     def load(cls, path: str | Path) -> "TableModel":
@@ -220,19 +224,18 @@ class TableModel:
         Raises:
             StorageError: if it cannot be read, is damaged, or holds something else.
         """
-        return cls.described(path, *storage.load(path))
+        return cls.described(read(path))
 
     @classmethod
-    def described(
-        cls, path: str | Path, posterior: AbstractPosterior, about: Mapping[str, Any]
-    ) -> "TableModel":
-        """The model of a posterior and what its file says of it.
+    def described(cls, held: Held) -> "TableModel":
+        """The model of what a file holds.
 
         Raises:
             StorageError: if that does not describe a table.
         """
-        check_task(path, about, "regression", "classification")
-        with described_by(path, about):
+        posterior, about = held.posterior, held.about
+        check_task(held.path, about, "regression", "classification")
+        with described_by(held.path, about):
             schema = Schema.from_dict(about["schema"])
             record, count = typed(about["record"], TableFit, "record"), len(schema.targets)
             scale = numbers(about["output_scale"], "output_scale", count, least=SMALLEST)
@@ -249,32 +252,8 @@ class TableModel:
             known = posterior.known_noise
             values = parameters(with_found_mean(posterior), scale, known_noise=known)
         record = record | {"parameters": values}
-        return cls(posterior, schema, record, scale, y_mean, y_var, memory, tallies)
-
-
-def diagnostics(chains: Chains, model: AbstractModel, output_scale: np.ndarray) -> dict[str, Any]:
-    """Diagnostics of draws: how many, and how far they can be trusted, as JSON values.
-
-    Args:
-        chains: draws of the model's parameters.
-        model: any of the models, for the units of its parameters.
-        output_scale: divisor of the output, (1,).
-    """
-    measured, latents = named(units(model)), model.likelihood.latent_functions
-    moved = {
-        name: _in_units(name, values, measured[name], output_scale, latents)
-        for name, values in chains.parameters.items()
-    }
-    count, draws = chains.stats["lp"].shape
-    rhat, ess = chains.worst
-    return {
-        "chains": count,
-        "draws": draws,
-        "rhat": rhat,
-        "ess": ess,
-        "divergences": chains.divergences,
-        "parameters": summarised(moved, chains.rhat, chains.ess),
-    }
+        moments = (scale, y_mean, y_var)
+        return cls(posterior, schema, record, *moments, memory, tallies, held.kept)
 
 
 @in_double
@@ -312,68 +291,3 @@ def _joined(parts: Sequence[Scores | None]) -> Scores | None:
         return None
     within = {level: np.concatenate([part.within[level] for part in known]) for level in LEVELS}
     return Scores(np.concatenate([part.crps for part in known]), within)
-
-
-def parameters(
-    model: AbstractModel, output_scale: np.ndarray, *, known_noise: bool = False
-) -> dict[str, Any]:
-    """The parameters of a model by dotted name, in the units of the data, as JSON values.
-
-    Where several outputs share a parameter that is measured in their units, and their scales
-    differ, it becomes a list with a value for each output.
-
-    Args:
-        model: the model.
-        output_scale: divisor of each output, (P,).
-        known_noise: whether the noise variance of each row was known. The likelihood's own has
-            no effect then and was not learned, and is left out.
-    """
-    measured, layers = named(units(model)), layers_of(model)
-    found = {}
-    for name, value in named(model).items():
-        if known_noise and name == "likelihood.variance":
-            continue
-        if np.issubdtype(np.asarray(value).dtype, np.integer):
-            continue  # groups, which are no parameters
-        array, latents = np.asarray(value, float), model.likelihood.latent_functions
-        unit, own = measured[name], name
-        if layers and name.startswith("layers."):
-            _, layer, own = name.split(".", 2)
-            own = own.replace("mean.means.", "mean.")
-            # hidden values have no units
-            unit = unit if int(layer) == len(layers) - 1 else Units()
-        found[name] = _in_units(own, array, unit, output_scale, latents).tolist()
-    return found
-
-
-def _in_units(
-    name: str,
-    array: np.ndarray,
-    unit: object,
-    scale: np.ndarray,
-    latents: tuple[LatentFunction, ...],
-) -> np.ndarray:
-    """A parameter in the units of the data, whether or not it is measured in those of outputs."""
-    if isinstance(unit, Units) and unit.output and np.any(scale != 1.0):
-        return _unscaled(name, array, unit, scale, latents)
-    return array
-
-
-def _unscaled(
-    name: str,
-    array: np.ndarray,
-    unit: Units,
-    scale: np.ndarray,
-    latents: tuple[LatentFunction, ...],
-) -> np.ndarray:
-    """A parameter in the units of the data, from one of outputs that were divided by `scale`."""
-    owner, index = [*name.split("."), ""][:2]
-    if len(latents) > 1 and owner in ("kernel", "mean") and index.isdigit():
-        latent = latents[int(index)]
-        if not latent.units.output:
-            shift = latent.log_output * np.log(scale[0]) if owner == "mean" else 0.0
-            return np.asarray(array + shift)
-    if len(scale) == 1:
-        return np.asarray(array * scale[0] ** unit.output)
-    own = name.startswith(("mean.", "likelihood.")) and array.ndim
-    return (array if own else array[..., None]) * scale**unit.output

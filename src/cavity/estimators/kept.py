@@ -1,0 +1,177 @@
+"""Estimators in files: what is kept of one beside its posterior, and one made of that again."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import equinox as eqx
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from cavity.families.base import Family, loaded
+from cavity.learning.double_precision import in_double
+from cavity.numerics.callers import warn_caller
+from cavity.numerics.text import plural
+from cavity.persistence.known_classes import Classes
+from cavity.persistence.model_file import can_be_held
+from cavity.persistence.typed_values import WrongValue, typed
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Kept:
+    """What a model file holds of an estimator beside its posterior.
+
+    Attributes:
+        family: the word of its family.
+        settings: its parameters by name.
+        fitted: attributes of the fit by name.
+    """
+
+    family: str
+    settings: Mapping[str, Any]
+    fitted: Mapping[str, Any]
+
+    @staticmethod
+    def of(value: Any, name: str = "its estimator") -> "Kept":
+        """What a file says, checked.
+
+        Raises:
+            WrongValue: if it is something else.
+        """
+        known = typed(value, dict[str, Any], name)
+        if set(known) != {"family", "settings", "fitted"}:
+            raise WrongValue(f"{name} has the parts {sorted(known)}")
+        each = (typed(known[part], dict[str, Any], part) for part in ("settings", "fitted"))
+        return Kept(typed(known["family"], str, "family"), *each)
+
+    def also(self, **fitted: Any) -> "Kept":
+        """The same with further attributes of the fit."""
+        return dataclasses.replace(self, fitted={**self.fitted, **fitted})
+
+    def but(self, **fitted: Any) -> "Kept":
+        """The same with other attributes of the fit; those that were not there are left out."""
+        known = {name: value for name, value in fitted.items() if name in self.fitted}
+        return dataclasses.replace(self, fitted={**self.fitted, **known})
+
+
+class AbstractKept:
+    """An estimator that files hold.
+
+    To implement:
+        `family`, `remembered`, and `_derive`.
+
+    Attributes:
+        family: of the estimator.
+        remembered: attributes of a fit that do not follow from its posterior, with the type of
+            each.
+    """
+
+    family: ClassVar[Family]
+    remembered: ClassVar[Mapping[str, Any]] = {}
+
+    @in_double
+    def save(self, path: str | Path, *, classes: Classes | None = None) -> None:
+        """Writes the fitted estimator as one file, whole or not at all.
+
+        `cavity.load` makes the same estimator of it, and so do the commands for model files, such
+        as `cavity predict`. Draws of the method "mcmc" are not kept, and a generator in the place
+        of a seed is not either.
+
+        Args:
+            path: the file, such as "model.cavity"; what it held before is replaced.
+            classes: classes of one's own in kernels and the like, by name; `cavity.load` needs
+                the same.
+
+        Raises:
+            NotFittedError: before `fit`.
+            StorageError: for parts that a file cannot hold, and files that cannot be written.
+        """
+        check_is_fitted(cast(Any, self), "posterior_")
+        loaded(self.family.files)().contents(self).save(path, classes=classes)
+
+    @in_double
+    def kept(self, classes: Classes | None = None) -> Kept:
+        """What files hold beside the posterior.
+
+        Args:
+            classes: further classes by name.
+
+        Warns:
+            UserWarning: about settings that a file cannot hold, which keep their default there.
+        """
+        given = cast(Any, self).get_params(deep=False)
+        settings = {name: plain(value) for name, value in given.items()}
+        left = [name for name, value in settings.items() if not can_be_held(value, classes)]
+        if left:
+            them = "it has its" if len(left) == 1 else "they have their"
+            warn_caller(
+                f"a file cannot hold the {plural(len(left), 'setting')} {', '.join(left)}: in the "
+                f"estimator that is loaded {them} default, which has no effect on predictions"
+            )
+        settings = {name: value for name, value in settings.items() if name not in left}
+        fitted = {name: plain(getattr(self, name)) for name in self.remembered}
+        return Kept(self.family.word, settings, fitted)
+
+    def recall(self, posterior: Any, fitted: Mapping[str, Any]) -> Any:
+        """The estimator with what is known of a fit, and all that follows from it.
+
+        Args:
+            posterior: of the fit.
+            fitted: attributes by name.
+
+        Raises:
+            WrongValue: for attributes of another kind.
+        """
+        missing = sorted(set(self.remembered) - set(fitted))
+        if missing:
+            raise WrongValue(f"its estimator has no {missing[0]}")
+        for name, kind in self.remembered.items():
+            setattr(self, name, typed(fitted[name], kind, name))
+        self._derive(posterior)
+        return self
+
+    def _derive(self, posterior: Any) -> None:
+        """Sets the attributes that follow from the posterior and those that are remembered."""
+        raise NotImplementedError
+
+
+def plain(value: Any) -> Any:
+    """A value as files hold it: numbers of numpy are Python's, and a generator is none."""
+    match value:
+        case np.random.RandomState() | np.random.Generator():
+            return None
+        case np.generic():
+            return value.item()
+        case dict():
+            return {key: plain(each) for key, each in value.items()}
+        case list() | tuple():
+            each = map(plain, value)
+            return type(value)(*each) if hasattr(value, "_fields") else type(value)(each)
+    if dataclasses.is_dataclass(value) and not isinstance(value, eqx.Module | type):
+        fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return dataclasses.replace(value, **fields)
+    return value
+
+
+def estimator_from(family: Family, task: str, kept: Kept, posterior: Any, **further: Any) -> Any:
+    """A fitted estimator of what a file holds.
+
+    Args:
+        family: of the estimator.
+        task: of the estimator, one of the family's.
+        kept: what the file holds beside the posterior.
+        posterior: of the fit.
+        **further: attributes that the file holds elsewhere.
+
+    Raises:
+        WrongValue: if its parts are not those of such an estimator.
+    """
+    made = loaded(family.estimators[task])
+    try:
+        estimator = made(**kept.settings)
+    except TypeError:
+        raise WrongValue(f"its estimator has the settings {sorted(kept.settings)}") from None
+    for name, value in further.items():
+        setattr(estimator, name, value)
+    return estimator.recall(posterior, kept.fitted)

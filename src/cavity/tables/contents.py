@@ -1,0 +1,94 @@
+"""Model files and estimators: a posterior, what is said of it, and what made it."""
+
+import abc
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from cavity.estimators.kept import Kept
+from cavity.families.base import Family
+from cavity.persistence.errors import StorageError
+from cavity.persistence.known_classes import Classes
+from cavity.persistence.model_file import damaged, load_module, save_module
+from cavity.persistence.typed_values import WrongValue
+
+# An estimator, and contents of a model file.
+E = TypeVar("E")
+C = TypeVar("C")
+
+
+class Held(NamedTuple):
+    """What a file holds.
+
+    Attributes:
+        path: of the file, for messages.
+        posterior: of the fit.
+        about: what is said of it, as JSON values.
+        kept: its estimator; None in files of bare modules and of before.
+    """
+
+    path: str
+    posterior: Any
+    about: Mapping[str, Any]
+    kept: Kept | None = None
+
+
+def read(path: str | Path, classes: Classes | None = None) -> Held:
+    """What a file holds.
+
+    Raises:
+        StorageError: if it cannot be read or is damaged.
+    """
+    module, about = load_module(path, classes=classes)
+    if not isinstance(module, dict) or set(module) != {"posterior", "estimator"}:
+        return Held(str(path), module, about)
+    try:
+        return Held(str(path), module["posterior"], about, Kept.of(module["estimator"]))
+    except WrongValue as error:
+        raise StorageError(damaged(path, str(error))) from None
+
+
+def write(
+    path: str | Path,
+    posterior: Any,
+    about: Mapping[str, Any],
+    kept: Kept | None,
+    classes: Classes | None = None,
+) -> None:
+    """Writes a file, whole or not at all.
+
+    Raises:
+        StorageError: if it cannot hold the model, or cannot be written.
+    """
+    module = posterior
+    if kept is not None:
+        module = {"posterior": posterior, "estimator": {**vars(kept)}}
+    save_module(path, module, about, classes=classes)
+
+
+class AbstractFiles(abc.ABC, Generic[E, C]):
+    """How estimators of one kind of data become model files, and these become estimators."""
+
+    @abc.abstractmethod
+    def read(self, held: Held) -> C:
+        """Contents of a file, checked.
+
+        Raises:
+            StorageError: if it holds something else.
+        """
+
+    @abc.abstractmethod
+    def contents(self, estimator: E) -> C:
+        """Contents of the file of a fitted estimator.
+
+        Raises:
+            StorageError: for what a file cannot hold.
+        """
+
+    @abc.abstractmethod
+    def estimator(self, contents: C, family: Family, kept: Kept) -> E:
+        """The estimator of a file.
+
+        Raises:
+            WrongValue: if its parts are not those of an estimator of the family.
+        """
