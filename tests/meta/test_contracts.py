@@ -19,6 +19,7 @@ PARTS = (
 )
 # Where an argument of the user is checked, or may be of several kinds.
 ARGUMENTS = {
+    "cavity.estimators.deep": {"AbstractPropagation"},
     "cavity.estimators.latent_settings": {
         "AbstractLikelihood",
         "AbstractMethod",
@@ -30,6 +31,7 @@ ARGUMENTS = {
     "cavity.learning.data.batches": {"Batches", "HasShape"},
     "cavity.learning.mcmc.checks": {"AbstractGP"},
     "cavity.learning.diagnostics.examined": {"GP"},
+    "cavity.learning.initialisation.asked_inducing": {"Inducing"},
     "cavity.learning.diagnostics.probability_zero": {"LinearModel"},
     "cavity.learning.diagnostics.tierney_kadane": {"Laplace"},
     "cavity.learning.dispatch": {"AbstractMethod", "MCMC"},
