@@ -23,8 +23,8 @@ def compressed(posterior: AbstractPosterior) -> Posterior:
     variables of one output that are combinations of C points in D columns, $M + M^2 + M C (D + 1)$
     numbers beside the parameters of kernel, mean and likelihood; points are C = 1, and have no
     weights. `posterior.numbers` counts them. Predictions equal those of the posterior up to
-    rounding, and take two products for each block of rows. `cavity.fitting.save_module` keeps it like
-    any other.
+    rounding, and take two products for each block of rows. `cavity.fitting.save_module` keeps it
+    like any other.
 
     The model in it has no inducing variables any more, so it is for predictions, not for going on
     with learning. A full GP needs all it has, and is returned as it is.
