@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import cavity
 from cavity.learning.mcmc.chains import chains_of
-from cavity.tables.table_model import diagnostics
+from cavity.tables.parameters import diagnostics
 from tests.estimators.problem import problem
 
 pytestmark = pytest.mark.x32

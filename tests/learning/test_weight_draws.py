@@ -11,7 +11,7 @@ from cavity import diagnostics, fitting, likelihoods, weights
 from cavity.learning.methods.mcmc import MCMC
 from cavity.parameters import FIXED, bijections
 from cavity.parameters.priors import LogNormal, flat
-from cavity.persistence.model_file import load, save
+from cavity.persistence.model_file import load_module, save_module
 from tests.tolerances import assert_close
 
 QUICK = MCMC(draws=800, warmup=200, chains=2, keep=400)
@@ -183,8 +183,8 @@ def test_weights_that_are_not_negative(tmp_path):
     np.testing.assert_allclose(found.deviation, deviation, rtol=0.05)
     assert np.all(found.lower > 0.0)
     assert np.all(found.negative == 0.0)
-    save(tmp_path / "half.cavity", matched.posterior, {})
-    kept = load(tmp_path / "half.cavity")[0]
+    save_module(tmp_path / "half.cavity", matched.posterior, {})
+    kept = load_module(tmp_path / "half.cavity")[0]
     np.testing.assert_array_equal(diagnostics.coefficients(kept).lower, found.lower)
 
 
@@ -312,8 +312,8 @@ def test_held_parameters_stay():
 
 
 def test_a_file_keeps_the_draws(ridge, tmp_path):
-    save(tmp_path / "draws.cavity", ridge[1].posterior, {})
-    found = load(tmp_path / "draws.cavity")[0]
+    save_module(tmp_path / "draws.cavity", ridge[1].posterior, {})
+    found = load_module(tmp_path / "draws.cavity")[0]
     for one, other in zip(found.marginals(NEW), ridge[1].posterior.marginals(NEW), strict=True):
         assert_close(np.asarray(one), np.asarray(other), "factorised")
 

@@ -89,3 +89,7 @@ __all__ = [
     "states",
     "transition",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
