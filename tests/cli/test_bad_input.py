@@ -177,8 +177,8 @@ def test_a_table_in_the_place_of_a_model(tables):
 def test_a_library_model_without_its_table(here, model):
     from cavity.persistence import model_file as storage
 
-    posterior, _ = storage.load(model)
-    storage.save("bare.cavity", posterior, {})
+    posterior, _ = storage.load_module(model)
+    storage.save_module("bare.cavity", posterior, {})
     assert "cavity fit" in error(run("show", "bare.cavity", "--json"), "model")
 
 

@@ -124,12 +124,12 @@ NAMED = {
     "a negative scale": (("about", "output_scale"), [-1.0], "is not between"),
     "no scale": (("about", "output_scale"), [None], "is not a number"),
     "many classes": (
-        ("module", "fields", "model", "fields", "likelihood"),
+        ("module", "dict", "posterior", "fields", "model", "fields", "likelihood"),
         {"class": "likelihoods.Softmax", "fields": {"n_classes": 10**9}},
         "is not between 0 and 1e+07",
     ),
     "other classes": (
-        ("module", "fields", "model", "fields", "likelihood"),
+        ("module", "dict", "posterior", "fields", "model", "fields", "likelihood"),
         {"class": "likelihoods.Softmax", "fields": {"n_classes": 9_000_000}},
         "another number of classes",
     ),

@@ -40,9 +40,9 @@ def test_files_of_before_have_no_ranges_and_no_word(here):
     days(0, 40, 0).write_csv("train.csv")
     days(100, 20, 1).write_csv("later.csv")
     assert run(FIT).code == 0
-    posterior, about = storage.load("m.cavity")
+    posterior, about = storage.load_module("m.cavity")
     assert set(about["schema"].pop("ranges")) == {"date", "x"}
-    storage.save("m.cavity", posterior, about)
+    storage.save_module("m.cavity", posterior, about)
     done = run("evaluate m.cavity later.csv --json").json
     assert "outside" not in done
     assert done["warnings"] == []

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from cavity.families.base import loaded
 from cavity.families.table import FAMILIES
-from cavity.families.values import Anything, Names, Number, Truth, Whole
+from cavity.families.values import Anything, Names, Number, Truth, Whole, WholeOrNames
 
 ESTIMATORS = [(family, task) for family in FAMILIES for task in family.estimators]
 RANDOM = np.random.default_rng(0)
@@ -59,7 +59,7 @@ def test_values_that_a_setting_does_not_take_are_refused(family, task, name, val
 
 def test_every_kind_of_values_is_looked_at():
     kinds = {type(each.values) for family, _ in ESTIMATORS for each in family.settings}
-    assert kinds == {Anything, Names, Number, Truth, Whole}
+    assert kinds == {Anything, Names, Number, Truth, Whole, WholeOrNames}
 
 
 @pytest.mark.parametrize(("family", "task"), ESTIMATORS)

@@ -49,7 +49,8 @@ PLAIN = [
     "estimate_cost",
     "integrated_parameters",
     "load",
-    "save",
+    "load_module",
+    "save_module",
 ]
 
 

@@ -94,8 +94,8 @@ def _chosen(request: Request, families: Sequence[Family]) -> Family:
 
 
 def _usual(option: str, typed: Any, families: Sequence[Family]) -> bool:
-    """True for what is the default of a family that has the option: it asks for nothing."""
-    return typed in [each.options[option].default for each in owners_of(option, families)]
+    """True for the default of the option, of the first family that has it: it asks for nothing."""
+    return any(typed == each.options[option].default for each in owners_of(option, families)[:1])
 
 
 def _refuse_options_of_others(

@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar, cast
 
 import equinox as eqx
@@ -23,7 +23,7 @@ from cavity.estimators.learning import Learned, Problem, divided
 from cavity.estimators.predictions import Predictions, function_of, predict_outputs
 from cavity.estimators.registry import build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
-from cavity.estimators.rows_of_fit import RemembersRows
+from cavity.estimators.rows_of_fit import RowsOfFit, columns_of
 from cavity.estimators.settings import Settings, check_side
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.data.batches import Batches
@@ -201,14 +201,29 @@ class AbstractEstimator(AbstractKept, BaseEstimator, abc.ABC):
         self.mean_, self.inducing_ = last.mean, last.inducing
 
 
-class AbstractPredictor(RemembersRows, AbstractEstimator):
+class AbstractPredictor(AbstractEstimator):
     """An estimator of outputs that are functions of known inputs.
 
     To implement:
         as `AbstractEstimator`, and how outputs are predicted.
+
+    Attributes:
+        encoder_: the columns of the data frame of the fit and how they become numbers, where
+            some hold text or categories; None otherwise.
+        rows_of_fit_: names of columns, moments and ranges, which files hold.
     """
 
     encoder_: Encoder | None = None
+    rows_of_fit_: RowsOfFit
+
+    def _note(
+        self, X: np.ndarray, y: np.ndarray, given: object, side: Iterable[str], *, whole: bool
+    ) -> None:
+        """Remembers the rows of a fit, or what a sample of them says; see `RowsOfFit.of`."""
+        names = getattr(self, "feature_names_in_", None)
+        inputs = columns_of(self.encoder_, names, X.shape[1])
+        rows = RowsOfFit.of(inputs, X, y, given, side)
+        self.rows_of_fit_ = rows if whole else dataclasses.replace(rows, ranges={})
 
     @in_double
     def predict_latent(self, X, return_std=False, return_cov=False):
@@ -257,7 +272,8 @@ class AbstractPredictor(RemembersRows, AbstractEstimator):
         outputs = y / (self.output_scale_ if np.ndim(y) > 1 else self.output_scale_[0])
         learned = learned_on(self, settings, X, outputs, side, half_life)
         self._keep(learned, self.output_scale_)
-        self._note_more(X, y)
+        known = self.rows_of_fit_
+        self.rows_of_fit_ = known + RowsOfFit.of(known.inputs, X, y, y, known.sides)
 
     def _inputs(self, X) -> np.ndarray:
         check_is_fitted(self, "posterior_")

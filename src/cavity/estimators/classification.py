@@ -64,7 +64,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         settings = self._settings(CLASSIFICATION, len(classes))
         settings = for_streams(settings, len(X)) if streaming else settings
         check(settings, X, labels, {})
-        self._note(X, labels, given_y, {}, whole=batches is None)
+        self._note(X, labels, given_y, (), whole=batches is None)
         self._learn(settings, X, labels, np.ones(1), {}, callback, checkpoint, batches)
         self.classes_ = classes
 

@@ -96,6 +96,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         jitter_: the jitter that was used.
         sites_: how the sites were found, and whether they converged.
         interrupted_: whether fit was interrupted from the keyboard.
+        n_missing_: entries of the fit that were missing.
         n_features_in_: number of columns.
         feature_names_in_: their names, if Y had names.
 
@@ -106,7 +107,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
     family: ClassVar[Family] = EMBEDDING
     remembered: ClassVar[Mapping[str, Any]] = {
         **AbstractEstimator.remembered,
-        "_missing": Large,
+        "n_missing_": Large,
     }
 
     n_components: object = 2
@@ -153,7 +154,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
             called = [f"column '{name}'" for name in names]
         check_rows_and_columns(Y, called)
         check_values(Y, likelihood, called)
-        self._missing = int(np.sum(np.isnan(Y)))
+        self.n_missing_ = int(np.sum(np.isnan(Y)))
         columns = standardised(Y, likelihood.support, each=bool(self.standardise))
         self._check_components(int(np.sum(columns.varying)), Y.shape[1])
         chosen = columns.varying
@@ -296,17 +297,6 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         return loaded(self.family.report)(self, path, self._rows(X), colour)
 
     # ------------------------------------------------------------------------- inside
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The names of the columns, or what stands for them."""
-        numbered = [f"x{i}" for i in range(len(self.column_mean_))]
-        return tuple(map(str, getattr(self, "feature_names_in_", numbered)))
-
-    @property
-    def n_missing(self) -> int:
-        """Entries of the fit that were missing."""
-        return self._missing
 
     def _derive(self, posterior: AbstractPosterior) -> None:
         super()._derive(posterior)

@@ -145,6 +145,8 @@ class ConvGPClassifier(AbstractClassifier):
         X = np.asarray(X)
         self.image_shape_ = self._shape(X)
         self._fit_labels(X.reshape(len(X), -1), y, callback, None)
+        # ranges of pixels say nothing
+        self.rows_of_fit_ = dataclasses.replace(self.rows_of_fit_, ranges={})
         return self
 
     def _shape(self, X: np.ndarray) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ class Kept:
     fitted: Mapping[str, Any]
 
     @staticmethod
-    def of(value: Any, name: str = "its estimator") -> "Kept":
+    def of(value: object, name: str = "its estimator") -> "Kept":
         """What a file says, checked.
 
         Raises:
@@ -113,6 +113,7 @@ class AbstractKept:
         fitted = {name: plain(getattr(self, name)) for name in self.remembered}
         return Kept(self.family.word, settings, fitted)
 
+    @in_double
     def recall(self, posterior: Any, fitted: Mapping[str, Any]) -> Any:
         """The estimator with what is known of a fit, and all that follows from it.
 
@@ -136,7 +137,7 @@ class AbstractKept:
         raise NotImplementedError
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A value as files hold it: numbers of numpy are Python's, and a generator is none."""
     match value:
         case np.random.RandomState() | np.random.Generator():
@@ -147,7 +148,8 @@ def plain(value: Any) -> Any:
             return {key: plain(each) for key, each in value.items()}
         case list() | tuple():
             each = map(plain, value)
-            return type(value)(*each) if hasattr(value, "_fields") else type(value)(each)
+            named = getattr(type(value), "_fields", None) is not None
+            return type(value)(*each) if named else type(value)(each)
     if dataclasses.is_dataclass(value) and not isinstance(value, eqx.Module | type):
         fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return dataclasses.replace(value, **fields)

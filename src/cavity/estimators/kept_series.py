@@ -37,6 +37,12 @@ class KeptSeries(AbstractKept):
     _data: TimeData
     _names: tuple[tuple[str, ...], tuple[str, ...]]
 
+    @property
+    @in_double
+    def rows_of_fit(self) -> tuple[TimeData, tuple[str, ...], tuple[str, ...]]:
+        """The rows of the fit, and the names of outputs and controls."""
+        return (self._data, *self._names)
+
     @in_double
     def report(self, path, y, X=None, series=None):
         """Writes one self-contained HTML page on the model and rows, as `cavity report` does.
@@ -59,6 +65,7 @@ class KeptSeries(AbstractKept):
         data = time_data(y, X, controls=self._data.X.shape[1], series=series)
         return loaded(self.family.report)(self, path, data)
 
+    @in_double
     def kept(self, classes: Classes | None = None) -> Kept:
         """What files hold beside the posterior; the rows too, to which `update` adds others.
 
@@ -67,16 +74,7 @@ class KeptSeries(AbstractKept):
         """
         return super().kept(classes).but(_data=rows_record(self._data))
 
+    @in_double
     def recall(self, posterior: Any, fitted: Mapping[str, Any]) -> Any:
         """The forecaster with what is known of a fit; see `AbstractKept`."""
         return super().recall(posterior, {**fitted, "_data": rows_from(fitted.get("_data"))})
-
-    @property
-    def rows(self) -> TimeData:
-        """The rows of the fit."""
-        return self._data
-
-    @property
-    def names_of_columns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The names of the outputs and of the controls, or what stands for them."""
-        return self._names

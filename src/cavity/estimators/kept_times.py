@@ -6,7 +6,11 @@ from typing import Any
 import numpy as np
 
 from cavity.estimators.time_tables import TimeData
+from cavity.persistence.errors import StorageError
 from cavity.persistence.typed_values import WrongValue, typed
+
+# An index of pandas, of any kind.
+Index = Any
 
 # Indices of pandas, and the attributes that make one of its numbers.
 _NUMBERED = {
@@ -25,7 +29,7 @@ def rows_record(data: TimeData) -> dict[str, Any]:
     return {**data._asdict(), "index": _times_record(data.index)}
 
 
-def rows_from(record: Any) -> TimeData:
+def rows_from(record: object) -> TimeData:
     """Inverse of `rows_record`.
 
     Raises:
@@ -45,7 +49,7 @@ def rows_from(record: Any) -> TimeData:
     return TimeData(y, X, single, _times_from(known["index"], len(y)), series, names)
 
 
-def _times_record(index: Any) -> dict[str, Any] | None:
+def _times_record(index: Index | None) -> dict[str, Any] | None:
     if index is None:
         return None
     kind = type(index).__name__
@@ -60,11 +64,15 @@ def _times_record(index: Any) -> dict[str, Any] | None:
     return record | {"values": np.asarray(index.asi8)} | texts
 
 
-def _times_from(record: Any, count: int) -> Any:
+def _times_from(record: object, count: int) -> Index | None:
     if record is None:
         return None
-    import pandas as pd
-
+    try:
+        import pandas as pd
+    except ImportError:
+        raise StorageError(
+            "its rows have times of pandas, which is not installed: pip install pandas"
+        ) from None
     known: Mapping[str, Any] = typed(record, dict[str, Any], "its times")
     try:
         match known["kind"]:

@@ -1,7 +1,7 @@
 """What an estimator remembers of the rows of its fit, which files hold beside the model."""
 
-from collections.abc import Mapping
-from typing import Any
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -10,85 +10,60 @@ from cavity.columns.ranges import Range, ranges_of
 from cavity.learning.data.scales import Tally, tally
 
 
-class RemembersRows:
-    """An estimator of outputs that are functions of known inputs.
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowsOfFit:
+    """What an estimator remembers of the rows of its fit.
 
     Attributes:
-        n_features_in_: number of columns of inputs as numbers.
-        encoder_: the columns of the data frame of the fit and how they become numbers, where
-            some hold text or categories; None otherwise.
+        inputs: the columns of the inputs, and how they become numbers.
+        targets: names of the outputs.
+        moments: counts and moments of the outputs, or of the places of labels.
+        sides: names of the columns of side data, by what these are.
+        ranges: of the inputs by column; none where not all rows were in memory.
     """
 
-    n_features_in_: int
-    encoder_: Encoder | None = None
-    # names of the outputs, and their counts and moments
-    _targets: tuple[str, ...]
-    _moments: Tally
-    # names of the columns of side data, by what these are
-    _sides: Mapping[str, str]
-    # ranges of the inputs by column; none where not all rows were in memory
-    _ranges: Mapping[str, Range]
+    inputs: Encoder
+    targets: tuple[str, ...]
+    moments: Tally
+    sides: Mapping[str, str]
+    ranges: Mapping[str, Range]
 
-    @property
-    def columns(self) -> Encoder:
-        """The columns of the inputs, and how they become numbers."""
-        if self.encoder_ is not None:
-            return self.encoder_
-        numbered = [f"x{i}" for i in range(self.n_features_in_)]
-        names = map(str, getattr(self, "feature_names_in_", numbered))
-        return Encoder(tuple(Column(name, "numeric") for name in names))
-
-    @property
-    def target_names(self) -> tuple[str, ...]:
-        """The names of the outputs."""
-        return self._targets
-
-    @property
-    def output_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of the outputs, (P,) each."""
-        return np.asarray(self._moments.mean), np.asarray(self._moments.var)
-
-    @property
-    def side_columns(self) -> Mapping[str, str]:
-        """Names of the columns of side data, by what these are."""
-        return self._sides
-
-    @property
-    def input_ranges(self) -> Mapping[str, Range]:
-        """Ranges of the inputs by column; none where not all rows were in memory."""
-        return self._ranges
-
-    def remember_rows(
-        self,
-        targets: tuple[str, ...],
-        sides: Mapping[str, str],
-        moments: Tally,
-        ranges: Mapping[str, Range],
-    ) -> None:
-        """Remembers rows by what a file says of them; see the properties."""
-        self._targets, self._sides = targets, sides
-        self._moments, self._ranges = moments, ranges
-
-    def _note(self, X: np.ndarray, y: np.ndarray, given: Any, side: Any, *, whole: bool) -> None:
-        """Remembers the rows of a fit.
+    @staticmethod
+    def of(
+        inputs: Encoder, X: np.ndarray, y: np.ndarray, given: object, sides: Iterable[str]
+    ) -> "RowsOfFit":
+        """Of all rows of a fit.
 
         Args:
+            inputs: the columns of the inputs.
             X: inputs, (N, D).
             y: outputs, or places of labels, (N,) or (N, P).
             given: the outputs or labels as they were given, for their names.
-            side: side data by name.
-            whole: whether these are all rows.
+            sides: what side data there are.
         """
-        self._targets = tuple(target_names(given, self.columns.names))
-        self._sides = {name: name for name in side}
-        self._moments = _moments(y)
-        self._ranges = ranges_of(self.columns, X) if whole else {}
+        targets = tuple(target_names(given, inputs.names))
+        sides = {name: name for name in sides}
+        return RowsOfFit(inputs, targets, _moments(y), sides, ranges_of(inputs, X))
 
-    def _note_more(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Adds the rows of a further batch."""
-        self._moments = self._moments + _moments(y)
-        new = ranges_of(self.columns, X)
-        self._ranges = {name: known + new[name] for name, known in self._ranges.items()}
+    def __add__(self, batch: "RowsOfFit") -> "RowsOfFit":
+        """With the rows of a further batch."""
+        ranges = {n: known + batch.ranges[n] for n, known in self.ranges.items()}
+        moments = self.moments + batch.moments
+        return dataclasses.replace(self, moments=moments, ranges=ranges)
+
+
+def columns_of(encoder: Encoder | None, names: Sequence[str] | None, count: int) -> Encoder:
+    """The columns of inputs.
+
+    Args:
+        encoder: where some hold text or categories; None otherwise.
+        names: of the others; None for "x0" and so on.
+        count: how many these are.
+    """
+    if encoder is not None:
+        return encoder
+    called = [f"x{i}" for i in range(count)] if names is None else map(str, names)
+    return Encoder(tuple(Column(name, "numeric") for name in called))
 
 
 def _moments(y: np.ndarray) -> Tally:
@@ -96,7 +71,7 @@ def _moments(y: np.ndarray) -> Tally:
     return tally(np.nan_to_num(outputs), (~np.isnan(outputs)).astype(float))
 
 
-def target_names(y: Any, inputs: tuple[str, ...]) -> list[str]:
+def target_names(y: object, inputs: tuple[str, ...]) -> list[str]:
     """The names of outputs: those of a frame or a series, or "y", and numbered where several.
 
     Args:
@@ -105,8 +80,8 @@ def target_names(y: Any, inputs: tuple[str, ...]) -> list[str]:
     """
     named = getattr(y, "columns", None)
     if named is None:
-        one = getattr(y, "name", None)
-        count = np.shape(y)[1] if np.ndim(y) > 1 else 1
+        one, shape = getattr(y, "name", None), np.shape(np.asarray(y))
+        count = shape[1] if len(shape) > 1 else 1
         named = [f"y{i}" for i in range(count)] if count > 1 else ["y" if one is None else one]
     names = [str(name) for name in named]
     if len({*names}) == len(names) and not {*names} & {*inputs}:

@@ -50,7 +50,7 @@ def rows_report(
         noise=side.get("noise_variance"),
         exposure=side.get("exposure"),
         kept=np.ones(count, bool),
-        features=estimator.columns.features,
+        features=estimator.rows_of_fit_.inputs.features,
         noticed=EncodingWarnings(count, count),
     )
     return list(write_report(path, RowsFiles().contents(estimator), encoded))

@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from cavity.columns.encoder import Column
 from cavity.estimators.embedding import GPEmbedding
 from cavity.estimators.kept import Kept, estimator_from
 from cavity.estimators.latent_map import LatentMap, Standardised
+from cavity.estimators.rows_of_fit import columns_of
 from cavity.families.base import Family
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.tables.contents import AbstractFiles, Held
@@ -30,16 +30,17 @@ class EmbeddingFiles(AbstractFiles[GPEmbedding, TableEmbedding]):
             estimator: fitted.
             schema: which columns of a table it reads; None for those that it knows itself.
         """
-        known = hasattr(estimator, "feature_names_in_")
-        names = estimator.column_names if schema is None else None
+        names = getattr(estimator, "feature_names_in_", None)
+        known = schema is not None or names is not None
         if schema is None:
-            schema = Schema((), tuple(Column(name, "numeric") for name in names or ()))
-        columns = Standardised(estimator.column_mean_, estimator.column_scale_)
-        latent = LatentMap(cast(LatentPosterior, estimator.posterior_), columns)
+            columns = columns_of(None, names, len(estimator.column_mean_))
+            schema = Schema((), columns.columns)
+        scales = Standardised(estimator.column_mean_, estimator.column_scale_)
+        latent = LatentMap(cast(LatentPosterior, estimator.posterior_), scales)
         called = tuple(column.name for column in schema.targets)
-        kept = estimator.kept().also(feature_names=called if known or names is None else None)
+        kept = estimator.kept().also(feature_names=called if known else None)
         record = _record(estimator, latent, called)
-        return TableEmbedding(latent.posterior, schema, record, columns, kept)
+        return TableEmbedding(latent.posterior, schema, record, scales, kept)
 
     def estimator(self, contents: TableEmbedding, family: Family, kept: Kept) -> GPEmbedding:
         """The embedding of a file; see `AbstractFiles`."""
@@ -68,7 +69,7 @@ def _record(estimator: GPEmbedding, latent: LatentMap, names: tuple[str, ...]) -
         "n_rows": int(estimator.n_rows_),
         "columns": [*names],
         "constant": [n for n, scale in zip(names, scales, strict=True) if scale == 0.0],
-        "missing": estimator.n_missing,
+        "missing": estimator.n_missing_,
         "relevance": estimator.relevance_.tolist(),
         **learning_record(estimator),
         "parameters": latent_parameters(latent),

@@ -38,6 +38,12 @@ def load(path: str | Path, *, classes: Classes | None = None) -> Any:
             "cavity.fitting.load_module, or was written before files held estimators: fit it again"
         )
     family = family_of(held, FAMILIES)
+    if family.word != held.kept.family:
+        known = ", ".join(each.word for each in FAMILIES)
+        raise StorageError(
+            f"{path} holds an estimator of the family '{held.kept.family}', and there are "
+            f"{known}: use the version that wrote it, or a newer one"
+        )
     files: AbstractFiles = loaded(family.files)()
     contents = files.read(held)
     try:
@@ -47,18 +53,7 @@ def load(path: str | Path, *, classes: Classes | None = None) -> Any:
 
 
 def family_of(held: Held, families: Sequence[Family]) -> Family:
-    """The family that a file is of; by its task where the file does not say.
-
-    Raises:
-        StorageError: for a family that is not known.
-    """
-    if held.kept is None:
-        task = task_of(held.about)
-        return [*(each for each in families if task in list(each.estimators)), families[0]][0]
-    known = {each.word: each for each in families}
-    if held.kept.family not in known:
-        raise StorageError(
-            f"{held.path} holds a model of the family '{held.kept.family}', and there are "
-            f"{', '.join(known)}: use the version that wrote it, or a newer one"
-        )
-    return known[held.kept.family]
+    """The family that a file is of; by its task where it is of none of these, or does not say."""
+    task, word = task_of(held.about), None if held.kept is None else held.kept.family
+    told = [each for each in families if each.word == word]
+    return [*told, *(each for each in families if task in list(each.estimators)), families[0]][0]

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from cavity.estimators.registry import (
     name_for_classes,
     named_likelihood,
 )
+from cavity.families.base import Family
 from cavity.families.images import patches_of
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.text_form import parse, text
@@ -27,6 +28,21 @@ from cavity.tables.coefficients import model_coefficients, says_little, selected
 from cavity.tables.parameters import diagnostics, parameters
 from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
+
+if TYPE_CHECKING:
+    from cavity.estimators.classifier import GPClassifier
+    from cavity.estimators.deep import DeepGPClassifier, DeepGPRegressor
+    from cavity.estimators.images import ConvGPClassifier
+    from cavity.estimators.linear import LinearClassifier, LinearRegressor
+    from cavity.estimators.network import NetworkClassifier, NetworkRegressor
+    from cavity.estimators.regressor import GPRegressor
+
+    OfGP = GPRegressor | GPClassifier
+    OfLayers = DeepGPRegressor | DeepGPClassifier
+    OfWeights = LinearRegressor | LinearClassifier
+    OfNetwork = NetworkRegressor | NetworkClassifier
+else:
+    OfGP = OfLayers = OfWeights = OfNetwork = GPClassifier = ConvGPClassifier = Any
 
 
 def learning_record(estimator: AbstractEstimator) -> dict[str, Any]:
@@ -42,11 +58,14 @@ def learning_record(estimator: AbstractEstimator) -> dict[str, Any]:
     }
 
 
-def rows_record(estimator: AbstractPredictor, task: str, schema: Schema) -> dict[str, Any]:
+def rows_record(
+    estimator: AbstractPredictor, family: Family, task: str, schema: Schema
+) -> dict[str, Any]:
     """Entries of the record of a fit of rows that all families have, as JSON values.
 
     Args:
         estimator: fitted.
+        family: that it is of.
         task: "regression" or "classification".
         schema: what the columns are.
 
@@ -62,7 +81,7 @@ def rows_record(estimator: AbstractPredictor, task: str, schema: Schema) -> dict
         "model": None,
         "task": task,
         "likelihood": likelihood_word(asked.likelihood, len(schema.targets[0].categories)),
-        "kernel": estimator.family.name,
+        "kernel": family.name,
         "method": method_word(getattr(estimator, "method", "power_ep")),
         "power": power,
         "power_table": None,
@@ -170,7 +189,7 @@ def kernel_in_words(kernel: object, names: Sequence[str] | None = None) -> str:
 # ------------------------------------------------------------------ what a family has alone
 
 
-def gp_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
+def gp_record(estimator: OfGP, fitted: TableModel) -> dict[str, Any]:
     """Kernel, power and points as they were chosen, and the form of classes."""
     table, found = estimator.power_table_, estimator.bracket_
     names = ("lower", "upper", "per_row", "proved")
@@ -178,15 +197,15 @@ def gp_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
     record: dict[str, Any] = {
         "kernel": kernel_word(estimator.kernel, fitted.schema),
         "priors": asked if isinstance(asked, str) else "given",
-        "power": float(estimator.power_),
+        "power": float(cast(float, estimator.power_)),
         "power_table": None if table is None else [trial._asdict() for trial in table],
         "bracket": None if found is None else {name: getattr(found, name) for name in names},
         "verdict": estimator.verdict_ or None,
     }
-    return record | (class_form(estimator) if fitted.classes else {})
+    return record | (class_form(cast(GPClassifier, estimator)) if fitted.classes else {})
 
 
-def class_form(estimator: Any) -> dict[str, Any]:
+def class_form(estimator: GPClassifier) -> dict[str, Any]:
     """Record of whether several classes by Power EP are coupled, and why learning ended.
 
     The sentence on the form that the fit chose is left out of the message: it is reported
@@ -199,7 +218,7 @@ def class_form(estimator: Any) -> dict[str, Any]:
     return form
 
 
-def deep_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
+def deep_record(estimator: OfLayers, fitted: TableModel) -> dict[str, Any]:
     """The kernel, and records of the layers."""
     return {
         "kernel": kernel_word(estimator.kernel, fitted.schema),
@@ -222,7 +241,7 @@ def layer_records(model: AbstractModel) -> list[dict[str, Any]]:
     ]
 
 
-def linear_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
+def linear_record(estimator: OfWeights, fitted: TableModel) -> dict[str, Any]:
     """The prior, the columns selected, and the parameters averaged over."""
     several = fitted.posterior.model.likelihood.latents > 1
     record: dict[str, Any] = {
@@ -249,9 +268,9 @@ def _of_marginal(marginal: ParameterMarginal) -> dict[str, Any]:
     return {name: np.asarray(value).tolist() for name, value in ends.items()}
 
 
-def network_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
+def network_record(estimator: OfNetwork, fitted: TableModel) -> dict[str, Any]:
     """The prior, the units, and how strongly these follow each column."""
-    hidden, batch = estimator.hidden, estimator.batch
+    hidden, batch = cast(int | tuple[int, ...], estimator.hidden), estimator.batch
     relevance = map(float, estimator.relevance_)
     return {
         **({} if batch is None else {"method": "tied"}),
@@ -263,9 +282,9 @@ def network_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
     }
 
 
-def images_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
+def images_record(estimator: ConvGPClassifier, fitted: TableModel) -> dict[str, Any]:
     """The kernel of a fitted model of images."""
-    (shape, _), parts = patches_of(estimator.kernel), estimator.parts_
+    (shape, _), parts = patches_of(cast(str, estimator.kernel)), estimator.parts_
     patch = times(shape)
     beside = f" + {estimator.plus_}" if estimator.plus_ else ""
     kind = parts if isinstance(parts, str) else type(parts).__name__

@@ -1,7 +1,7 @@
 """Estimators of functions of rows in model files."""
 
 import dataclasses
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from cavity.columns.encoder import Column
 from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.kept import Kept, estimator_from
 from cavity.estimators.registry import CLASSIFICATION, REGRESSION
+from cavity.estimators.rows_of_fit import RowsOfFit
 from cavity.families.base import Family, loaded
 from cavity.learning.data.scales import Tallies, Tally
 from cavity.tables.class_labels import class_column, class_values
@@ -30,6 +31,7 @@ class RowsFiles(AbstractFiles[AbstractPredictor, TableModel]):
         estimator: AbstractPredictor,
         schema: Schema | None = None,
         moments: tuple[np.ndarray, np.ndarray] | None = None,
+        family: Family | None = None,
     ) -> TableModel:
         """Contents of the file of a fitted estimator.
 
@@ -37,20 +39,25 @@ class RowsFiles(AbstractFiles[AbstractPredictor, TableModel]):
             estimator: fitted.
             schema: which columns of a table it reads; None for those that it knows itself.
             moments: means and variances of the outputs; None for those that it knows itself.
+            family: that it was asked for as; None for its own.
 
         Raises:
             StorageError: for labels and powers that a file cannot hold.
         """
-        named = schema is not None or hasattr(estimator, "feature_names_in_")
+        family = estimator.family if family is None else family
+        names = getattr(estimator, "feature_names_in_", None)
+        named = schema is not None or names is not None
         schema = schema_of(estimator) if schema is None else schema
-        mean, var = estimator.output_moments if moments is None else moments
+        seen = estimator.rows_of_fit_.moments
+        mean, var = (np.asarray(seen.mean), np.asarray(seen.var)) if moments is None else moments
         task = CLASSIFICATION if schema.targets[0].categories else REGRESSION
-        record = rows_record(estimator, task, schema)
+        record = rows_record(estimator, family, task, schema)
         posterior, scale = estimator.posterior_, estimator.output_scale_
         fitted = TableModel(posterior, schema, record, scale, mean, var)
-        if estimator.family.record:
-            record = record | loaded(estimator.family.record)(estimator, fitted)
+        if family.record:
+            record = record | loaded(family.record)(estimator, fitted)
         tallies, kept = _tallies(estimator, schema), estimator.kept()
+        kept = dataclasses.replace(kept, family=family.word)
         kept = kept.also(feature_names=schema.features if named else None)
         return dataclasses.replace(fitted, record=record, tallies=tallies, kept=kept)
 
@@ -71,9 +78,10 @@ class RowsFiles(AbstractFiles[AbstractPredictor, TableModel]):
         if contents.classes:
             (target,) = schema.targets
             known["classes_"] = np.array(class_values(target.kind, target.categories))
-        estimator = estimator_from(family, record["task"], kept, contents.posterior, **known)
-        estimator.remember_rows(contents.targets, _sides(schema), moments, schema.ranges)
-        return estimator
+        known["rows_of_fit_"] = RowsOfFit(
+            encoder, contents.targets, moments, _sides(schema), schema.ranges
+        )
+        return estimator_from(family, record["task"], kept, contents.posterior, **known)
 
 
 def schema_of(estimator: AbstractPredictor) -> Schema:
@@ -82,18 +90,18 @@ def schema_of(estimator: AbstractPredictor) -> Schema:
     Raises:
         StorageError: for labels that no column of a table holds.
     """
-    encoder, names, asked = estimator.columns, estimator.target_names, cast(Any, estimator)
-    if getattr(estimator, "classes_", None) is None:
-        targets = tuple(Column(name, "numeric") for name in names)
+    rows, labels = estimator.rows_of_fit_, getattr(estimator, "classes_", None)
+    if labels is None:
+        targets = tuple(Column(name, "numeric") for name in rows.targets)
     else:
-        targets = (class_column(names[0], asked.classes_),)
+        targets = (class_column(rows.targets[0], labels),)
     return Schema(
-        inputs=encoder.columns,
+        inputs=rows.inputs.columns,
         targets=targets,
-        noise_column=estimator.side_columns.get("noise_variance"),
-        exposure_column=estimator.side_columns.get("exposure"),
-        notations=encoder.notations,
-        ranges=estimator.input_ranges,
+        noise_column=rows.sides.get("noise_variance"),
+        exposure_column=rows.sides.get("exposure"),
+        notations=rows.inputs.notations,
+        ranges=rows.ranges,
     )
 
 

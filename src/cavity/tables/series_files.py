@@ -39,9 +39,8 @@ class SeriesFiles(AbstractFiles[GPForecaster, TableForecaster]):
             schema: which columns of a table it reads; None for those that it knows itself.
             series: the column that tells series apart; None for what the forecaster knows.
         """
-        data = estimator.rows
+        data, outputs, controls = estimator.rows_of_fit
         if schema is None:
-            outputs, controls = estimator.names_of_columns
             schema = Schema(_numeric(controls), _numeric(outputs))
         if series is None and data.names is not None:
             series = SeriesColumn(SERIES, tuple(map(str, data.names)))
@@ -69,7 +68,7 @@ def _record(
     estimator: GPForecaster, schema: Schema, series: SeriesColumn | None
 ) -> dict[str, Any]:
     """Record of the fit of a time series, as JSON values."""
-    simulated, data = estimator.free_simulation_, estimator.rows
+    simulated, data = estimator.free_simulation_, estimator.rows_of_fit[0]
     return {
         "model": None,
         "task": estimator.family.task,

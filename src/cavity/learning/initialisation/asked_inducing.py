@@ -1,7 +1,6 @@
 """Inducing variables as they are asked for."""
 
 import dataclasses
-from typing import Any
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -25,10 +24,10 @@ class Inducing:
                     n_inducing=50)
     """
 
-    start: Any = "greedy"
-    kind: Any = "points"
-    learn: Any = True
-    most: Any = 1000
+    start: object = "greedy"
+    kind: object = "points"
+    learn: object = True
+    most: object = 1000
 
 
 def asked_inducing(given: object) -> Inducing:
