@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -11,7 +12,10 @@ import cavity
 from cavity.cli.opened import opened
 from cavity.families.base import loaded
 from cavity.families.table import FAMILIES
-from cavity.persistence.errors import StorageError
+from cavity.persistence.errors import DataError, StorageError
+from cavity.tables.class_labels import class_column
+from cavity.tables.files import read_table
+from cavity.tables.schema import encode
 
 RNG = np.random.default_rng(0)
 N = 40
@@ -145,3 +149,94 @@ def test_what_files_do_not_hold(tmp_path):
     cavity.fitting.save_module(path, cavity.kernels.RBF(2.0), {})
     with pytest.raises(StorageError, match="holds a model without its estimator"):
         cavity.load(path)
+
+
+# ------------------------------------------------------------------------- special data
+
+
+def quick(estimator=cavity.GPRegressor, **settings):
+    return estimator(**{"max_iterations": 1, "n_inducing": None} | settings)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.cavity"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_tables_of_text_are_read_as_the_frame_was(path):
+    """Dates and truth values of a frame are text in a csv file, and typed in a parquet file."""
+    frame = pl.DataFrame(
+        {"x": X[:, 0], "on": X[:, 1] > 0, "day": pd.date_range("2024-01-01", periods=N).to_numpy()}
+    )
+    estimator = quick().fit(frame, Y)
+    estimator.save(path)
+    schema = opened(str(path), "predict").model.schema
+    assert [c.kind for c in schema.inputs] == ["numeric", "boolean", "numeric"]
+    assert schema.dates["day"].since == "days since 1970-01-01"
+    expected = estimator.predict(frame)
+    for ending in ("csv", "parquet"):
+        table = path.with_suffix(f".{ending}")
+        getattr(frame, f"write_{ending}")(table)
+        encoded = encode(read_table(str(table)), schema, need_targets=False)
+        numbers = pd.DataFrame(encoded.X, columns=frame.columns)
+        np.testing.assert_array_equal(estimator.predict(numbers), expected)
+        assert encoded.noticed.record == {"outside": {}}
+    assert cavity.load(path).encoder_ is None
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["u", "v"], object),
+        np.array([0, 1], np.int32),
+        np.array([1.0, 2.0]),
+        np.array([2**53 + 1, 2**53 + 3]),
+        np.array([False, True]),
+    ],
+    ids=lambda labels: f"{labels.dtype} {labels[0]}",
+)
+def test_labels_keep_their_type(path, labels):
+    estimator = quick(cavity.GPClassifier).fit(X[:9], labels[(Y[:9] > 0).astype(int)])
+    estimator.save(path)
+    found = cavity.load(path).classes_
+    assert found.dtype == labels.dtype
+    np.testing.assert_array_equal(found, labels)
+
+
+def test_labels_that_no_table_holds(path):
+    days = np.array(["2024-01-01", "2024-01-02"], "M8[D]").astype(object)
+    with pytest.raises(StorageError, match="labels that are text, truth values or numbers"):
+        class_column("day", days)
+
+
+class Mine(cavity.kernels.RBF):
+    """A kernel of one's own."""
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_parts_of_ones_own(path):
+    """They are settings of what is loaded too, and refused without the name of their class."""
+    estimator = quick(kernel=Mine()).fit(X[:9], Y[:9])
+    estimator.save(path, classes={"Mine": Mine})
+    found = cavity.load(path, classes={"Mine": Mine})
+    assert type(found.kernel) is type(found.kernel_) is Mine
+    with pytest.raises(StorageError, match="pass classes="):
+        cavity.load(path)
+    with (
+        pytest.raises(StorageError, match="kernel is a Mine"),
+        pytest.warns(UserWarning, match="cannot hold the setting kernel"),
+    ):
+        estimator.save(path)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_columns_are_found_by_name(path):
+    frame = pd.DataFrame({"x": X[:9, 0], "colour": ["red", "blue", "red"] * 3})
+    estimator = quick().fit(frame, Y[:9])
+    estimator.save(path)
+    found, other = cavity.load(path), frame[["colour", "x"]].assign(more=1.0)
+    np.testing.assert_array_equal(found.predict(other), estimator.predict(frame))
+    with pytest.raises(DataError, match="and this one has no 'colour'"):
+        found.predict(frame[["x"]])

@@ -47,7 +47,7 @@ def test_the_page_has_table_and_picture(linear, written):  # noqa: F811
     assert "prior of the coefficients spike_slab" in page.text
     assert "inducing" not in page.text
     assert "kernel" not in page.text
-    assert "prior.share kind=a and 2 more 0.4" in page.text
+    assert "prior.share kind 0.4" in page.text
     table = model_coefficients(fitted)
     low, high = number(float(table["lower"][0])), number(float(table["upper"][0]))
     assert f"x {number(float(table['mean'][0]))} {low} to {high}" in page.text

@@ -62,7 +62,7 @@ class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
 
     def saved(self, estimator: GPForecaster) -> TableForecaster:
         """Contents of the model file of a fitted estimator."""
-        fitted = SeriesFiles().contents(estimator, self.schema, self.series)
+        fitted = SeriesFiles().contents(estimator, self.schema, self.series, kept=estimator.kept())
         return dataclasses.replace(fitted, record=fitted.record | {"model": self.request.out})
 
 

@@ -68,7 +68,7 @@ class FitEmbedding(AbstractFitting[GPEmbedding, TableEmbedding]):
 
     def saved(self, estimator: GPEmbedding) -> TableEmbedding:
         """Contents of the model file of a fitted estimator."""
-        fitted = EmbeddingFiles().contents(estimator, self.schema)
+        fitted = EmbeddingFiles().contents(estimator, self.schema, kept=estimator.kept())
         return dataclasses.replace(fitted, record=fitted.record | {"model": self.request.out})
 
 

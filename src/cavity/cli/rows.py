@@ -78,7 +78,9 @@ class FitRows(AbstractFitting[E, TableModel]):
         """Contents of the model file of a fitted estimator."""
         tables, files = self.tables, RowsFiles()
         moments = (tables.y_mean, tables.y_var)
-        fitted = files.contents(estimator, tables.schema, moments, self.asked.family)
+        fitted = files.contents(
+            estimator, tables.schema, moments, self.asked.family, kept=estimator.kept()
+        )
         record = fitted.record | {"model": self.request.out, "n_rows": tables.rows}
         if tables.batches is not None:
             record["batches"] = tables.batch_count

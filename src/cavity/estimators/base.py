@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity.columns.encoder import Encoder
-from cavity.estimators.encoding import learn_inputs, numbers_of
+from cavity.estimators.encoding import learn_inputs, numbers_of, typed_columns
 from cavity.estimators.going_on import learned_on
 from cavity.estimators.kept import AbstractKept
 from cavity.estimators.layers import last_functions
@@ -217,12 +217,22 @@ class AbstractPredictor(AbstractEstimator):
     rows_of_fit_: RowsOfFit
 
     def _note(
-        self, X: np.ndarray, y: np.ndarray, given: object, side: Iterable[str], *, whole: bool
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        given: tuple[Any, Any],
+        side: Iterable[str],
+        *,
+        whole: bool,
     ) -> None:
-        """Remembers the rows of a fit, or what a sample of them says; see `RowsOfFit.of`."""
+        """Remembers the rows of a fit, or what a sample of them says; see `RowsOfFit.of`.
+
+        `given` are inputs and outputs as they were given.
+        """
         names = getattr(self, "feature_names_in_", None)
         inputs = columns_of(self.encoder_, names, X.shape[1])
-        rows = RowsOfFit.of(inputs, X, y, given, side)
+        inputs = typed_columns(given[0], inputs)
+        rows = RowsOfFit.of(inputs, X, y, given[1], side)
         self.rows_of_fit_ = rows if whole else dataclasses.replace(rows, ranges={})
 
     @in_double

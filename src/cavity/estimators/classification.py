@@ -54,7 +54,8 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         streaming: bool = False,
     ) -> None:
         """Learns from labels (N,), of `known` classes where these are given."""
-        X, given_y = self._fit_inputs(X), y
+        given = (X, y)
+        X = self._fit_inputs(X)
         X, y = map(np.asarray, validate_data(self, X, y, dtype=np.float64, order="C"))
         classes, labels = _sorted(y) if known is None else _among(y, known)
         check_classification_targets(y)
@@ -64,7 +65,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         settings = self._settings(CLASSIFICATION, len(classes))
         settings = for_streams(settings, len(X)) if streaming else settings
         check(settings, X, labels, {})
-        self._note(X, labels, given_y, (), whole=batches is None)
+        self._note(X, labels, given, (), whole=batches is None)
         self._learn(settings, X, labels, np.ones(1), {}, callback, checkpoint, batches)
         self.classes_ = classes
 

@@ -13,7 +13,7 @@ from cavity.columns.dates import NO_DATE, Dates
 from cavity.columns.encoder import Column, Encoder, Unseen, complete_rows, learn_encoder
 from cavity.columns.notation import Notation
 from cavity.columns.warnings import EncodingWarnings
-from cavity.estimators.frames import dates_as_days
+from cavity.estimators.frames import dates_as_days, is_dates
 from cavity.numerics.callers import warn_caller
 from cavity.numerics.text import quoted
 from cavity.persistence.errors import CellError, DataError
@@ -60,6 +60,45 @@ def learn_inputs(X: Any) -> tuple[Encoder | None, Any]:
     return encoder, numbers_of(X, encoder)
 
 
+def typed_columns(X: Any, encoder: Encoder) -> Encoder:
+    """The columns of a data frame, with truth values and dates told from other numbers.
+
+    In a file other tables have these as text.
+
+    Args:
+        X: what was fitted to.
+        encoder: its columns, of which those without text are numbers.
+    """
+    names, types = getattr(X, "columns", None), getattr(X, "dtypes", None)
+    if names is None or types is None or len(set(names)) < len(names):
+        return encoder
+    columns = {column.name: column for column in encoder.columns}
+    notations = dict(encoder.notations)
+    for name, dtype in zip(names, types, strict=True):
+        called = str(name)
+        if called not in columns or columns[called].kind != "numeric":
+            continue
+        if getattr(dtype, "kind", "") == "b" or type(dtype).__name__ == "Boolean":
+            columns[called] = Column(called, "boolean")
+        elif is_dates(dtype):
+            dates = evidence(_instants(X[name])).notation()
+            if isinstance(dates, Dates):
+                notations[called] = dataclasses.replace(dates, unit="days", origin=0)
+    return Encoder(tuple(columns.values()), notations)
+
+
+def _instants(column: Any) -> Any:
+    """A column of dates as polars has it."""
+    import polars as pl
+
+    if isinstance(column, pl.Series):
+        return column
+    zoned = getattr(column.dtype, "tz", None) is not None
+    plain = column.dt.tz_convert("UTC").dt.tz_localize(None) if zoned else column
+    series = pl.Series("dates", plain.to_numpy())
+    return series.dt.replace_time_zone("UTC") if zoned else series
+
+
 def numbers_of(X: Any, encoder: Encoder | None) -> Any:
     """Inputs as numbers: of a data frame with text one with columns such as `colour=red`.
 
@@ -82,11 +121,15 @@ def numbers_of(X: Any, encoder: Encoder | None) -> Any:
                 "give them as in fitting"
             )
         return _plain_numbers(X)
-    if list(encoder.names) != [str(name) for name in getattr(X, "columns", ())]:
+    names = {str(name): name for name in getattr(X, "columns", ())}
+    missing = [quoted(name) for name in encoder.names if name not in names]
+    if missing:
+        lacks = f", and this one has no {', '.join(missing)}" if names else ""
         raise DataError(
             "the model was fitted to a data frame with columns of text or categories: give a "
-            f"data frame with the same columns, {', '.join(encoder.names)}"
+            f"data frame with the same columns, {', '.join(encoder.names)}{lacks}"
         )
+    X = X[[names[name] for name in encoder.names]]
     texts, found, unseen, blocks = _texts(X), {}, Unseen(), {}
     with _in_python([*X.columns]):
         for name, column in zip(X.columns, encoder.columns, strict=True):

@@ -116,6 +116,11 @@ def _kind(dtype: Any) -> str:
     return letter if letter in _MICROSECONDS else ""
 
 
+def is_dates(dtype: Any) -> bool:
+    """True for the type of a column of dates, of pandas or of polars."""
+    return _kind(dtype) == "M"
+
+
 def _days(values: Any, kind: str) -> np.ndarray:
     moments = np.asarray(values, dtype=_MICROSECONDS[kind])
     return np.where(np.isnat(moments), np.nan, moments.astype("int64") / 86_400e6)

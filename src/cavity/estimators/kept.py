@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from cavity.families.base import Family, loaded
 from cavity.learning.double_precision import in_double
 from cavity.numerics.callers import warn_caller
-from cavity.numerics.text import plural
 from cavity.persistence.known_classes import Classes
 from cavity.persistence.model_file import can_be_held
 from cavity.persistence.typed_values import WrongValue, typed
@@ -20,7 +19,7 @@ from cavity.persistence.typed_values import WrongValue, typed
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Kept:
-    """What a model file holds of an estimator beside its posterior.
+    """An estimator beside its posterior, as files hold it.
 
     Attributes:
         family: the word of its family.
@@ -34,7 +33,7 @@ class Kept:
 
     @staticmethod
     def of(value: object, name: str = "its estimator") -> "Kept":
-        """What a file says, checked.
+        """Contents of a file, checked.
 
         Raises:
             WrongValue: if it is something else.
@@ -88,11 +87,12 @@ class AbstractKept:
             StorageError: for parts that a file cannot hold, and files that cannot be written.
         """
         check_is_fitted(cast(Any, self), "posterior_")
-        loaded(self.family.files)().contents(self).save(path, classes=classes)
+        files = loaded(self.family.files)()
+        files.contents(self, kept=self.kept(classes)).save(path, classes=classes)
 
     @in_double
     def kept(self, classes: Classes | None = None) -> Kept:
-        """What files hold beside the posterior.
+        """Settings and attributes for files, beside the posterior.
 
         Args:
             classes: further classes by name.
@@ -104,10 +104,10 @@ class AbstractKept:
         settings = {name: plain(value) for name, value in given.items()}
         left = [name for name, value in settings.items() if not can_be_held(value, classes)]
         if left:
-            them = "it has its" if len(left) == 1 else "they have their"
+            have, settings_are = ("its", "setting") if len(left) == 1 else ("their", "settings")
             warn_caller(
-                f"a file cannot hold the {plural(len(left), 'setting')} {', '.join(left)}: in the "
-                f"estimator that is loaded {them} default, which has no effect on predictions"
+                f"a file cannot hold the {settings_are} {', '.join(left)}: what is loaded "
+                f"predicts the same, and has {have} default in another fit"
             )
         settings = {name: value for name, value in settings.items() if name not in left}
         fitted = {name: plain(getattr(self, name)) for name in self.remembered}

@@ -67,7 +67,7 @@ class KeptSeries(AbstractKept):
 
     @in_double
     def kept(self, classes: Classes | None = None) -> Kept:
-        """What files hold beside the posterior; the rows too, to which `update` adds others.
+        """Settings and attributes for files; the rows too, to which `update` adds others.
 
         Args:
             classes: further classes by name.

@@ -59,12 +59,12 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         streaming: bool = False,
     ) -> None:
         """Learns from outputs (N,) or (N, P), with side data of the rows."""
-        given_y = y
+        given = (X, y)
         X, y = self._validated(X, y)
         settings = self._settings(REGRESSION)
         settings = for_streams(settings, len(X)) if streaming else settings
         likelihood = check(settings, X, y, side)
-        self._note(X, y, given_y, side, whole=batches is None)
+        self._note(X, y, given, side, whole=batches is None)
         real = likelihood.support is Support.REAL
         scale, constant = self._relative_spread(y.reshape(len(y), -1), real=real)
         in_logarithms = any(latent.log_output for latent in likelihood.latent_functions)
@@ -219,7 +219,8 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         Args:
             path: the file, such as "report.html"; what it held before is replaced.
             X: inputs, (n, D).
-            y: outputs, as in fit; without them the page does not judge predictions.
+            y: outputs, as in fit; without them the page does not judge predictions. Rows in which
+                some are missing are left out.
             noise_variance: known noise variance of each row, where the fit had them.
             exposure: exposure of each row, where the fit had them.
 
@@ -233,10 +234,16 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         X, side = self._inputs(X), given(noise_variance=noise_variance, exposure=exposure)
         self._check_predictable(side)
         if y is not None:
-            y = check_array(y, dtype="float64", ensure_2d=False, input_name="y")
+            finite: Any = "allow-nan" if self.missing == "skip" else True
+            y = check_array(
+                y, dtype="float64", ensure_2d=False, input_name="y", ensure_all_finite=finite
+            )
             count = self._function.outputs
             check_shape(y, (len(X),) if self._function.vector else (len(X), count))
             y = y.reshape(len(X), count)
+            known = ~np.isnan(y).any(axis=1)
+            X, y = X[known], y[known]
+            side = {name: values[known] for name, values in side.items()}
         return loaded(self.family.report)(self, path, X, y, side)
 
     # ------------------------------------------------------------------------- inside

@@ -1,7 +1,7 @@
-"""What an estimator remembers of the rows of its fit, which files hold beside the model."""
+"""Knowledge of an estimator about the rows of its fit, which files hold beside the model."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from cavity.learning.data.scales import Tally, tally
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowsOfFit:
-    """What an estimator remembers of the rows of its fit.
+    """The rows of a fit, as far as files hold them.
 
     Attributes:
         inputs: the columns of the inputs, and how they become numbers.
@@ -52,7 +52,7 @@ class RowsOfFit:
         return dataclasses.replace(self, moments=moments, ranges=ranges)
 
 
-def columns_of(encoder: Encoder | None, names: Sequence[str] | None, count: int) -> Encoder:
+def columns_of(encoder: Encoder | None, names: Iterable[str] | None, count: int) -> Encoder:
     """The columns of inputs.
 
     Args:

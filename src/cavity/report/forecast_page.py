@@ -145,14 +145,14 @@ def _head(fitted: TableForecaster, steps: int, notes: list[str]) -> Head:
 
 
 def _went(fitted: TableForecaster, ahead: Told | None, steps: int) -> Section | None:
-    """How the forecast went, where outputs of its rows are known."""
+    """Scores and pictures of the forecast, where outputs of its rows are known."""
     spans = {f"1 to {n}": n for n in sorted({min(NEAR, steps), steps}) if n}
     judged = [] if ahead is None else _judged(fitted, ahead, spans)
     return Section("How the forecast went", [_table(judged, "steps")]) if judged else None
 
 
 def _described(fitted: TableForecaster, past: Told | None) -> Section | None:
-    """How rows of the fit are described, where the table has some."""
+    """Descriptions of rows of the fit, where the table has some."""
     judged = [] if past is None else _judged(fitted, past, {"of the fit": None})
     text = (
         "Given all rows of the fit, these among them: this says whether the model suits them, not "
@@ -190,7 +190,7 @@ def _model(fitted: TableForecaster) -> Section:
 
 
 def _simulated(record: Mapping[str, Any]) -> list[tuple[str, Words]]:
-    """How the last rows are simulated from those before, where that was tried."""
+    """Simulations of the last rows from those before, where that was tried."""
     told = record.get("free_simulation")
     if not told:
         return []

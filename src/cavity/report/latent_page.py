@@ -112,7 +112,7 @@ def _head(fitted: TableEmbedding, Y: np.ndarray, check: HeldOut | None) -> Head:
 
 
 def _checked(check: HeldOut | None) -> Section:
-    """How well entries are predicted from others of their row."""
+    """Scores of predictions of entries from others of their row."""
     title = "Entries predicted from others"
     if check is None:
         return Section(title, [Paragraph("This needs rows with at least two entries.", "small")])

@@ -40,12 +40,13 @@ def _kind(subject: Subject) -> list[tuple[str, Words]]:
     """Facts on the model."""
     fitted, record = subject.fitted, subject.fitted.record
     linear, classes = "prior" in record, fitted.classes
+    what = "weights" if "hidden" in record else "coefficients"
     known = ", with the noise variance of each row given" if fitted.posterior.known_noise else ""
     coupled = ""
     if "coupled" in record:
         coupled = f", with {'coupled' if record['coupled'] else 'independent'} classes"
     facts: list[tuple[str, Words]] = [
-        ("prior of the coefficients", str(record["prior"]))
+        (f"prior of the {what}", str(record["prior"]))
         if linear
         else ("kernel", Code(record["kernel"])),
         ("likelihood", f"{record['likelihood']}{known}"),
@@ -93,13 +94,13 @@ def learning(record: Mapping[str, Any], **more: str) -> list[tuple[str, Words]]:
 
 
 def lead(text: str, record: Mapping[str, Any], more: str = ".") -> Words:
-    """What a page is about, with the name of the model's file where it is known."""
+    """The first line of a page, with the name of the model's file where it is known."""
     named = (", model ", Code(record["model"])) if record["model"] else ()
     return (text, *named, more)
 
 
 def converged(record: Mapping[str, Any]) -> tuple[str, Words]:
-    """Whether a fit converged, as a fact."""
+    """The end of learning, as a fact."""
     return "converged", f"{'yes' if record['converged'] else 'no'}: {record['message']}"
 
 

@@ -60,7 +60,8 @@ def _head(subject: Subject) -> Head:
     fitted, record = subject.fitted, subject.fitted.record
     more = len(fitted.targets) - 4
     of = ", ".join(fitted.targets[:4]) + (f" and {more} more" if more > 0 else "")
-    kind = "Linear" if "prior" in record else "Gaussian process"
+    words = {"hidden": "Network", "prior": "Linear"}
+    kind = [*(word for entry, word in words.items() if entry in record), "Gaussian process"][0]
     about = lead(f"{kind} {record['task']}", record, ". Everything is in the units of the table.")
     notes = [Paragraph(warning, "note") for warning in subject.encoded.warnings]
     return Head(f"Report on {of}", about, _tiles(subject), notes)

@@ -4,6 +4,7 @@ Classes are known by their text. A truth value is called false or true, a whole 
 decimal point, so that the same column has the same classes in a csv and in a parquet file.
 """
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from cavity.columns import cells
 from cavity.columns.encoder import Column
 from cavity.persistence.errors import StorageError
+from cavity.persistence.typed_values import WrongValue
 
 if TYPE_CHECKING:
     from polars import Series
@@ -18,6 +20,7 @@ else:
     Series = Any
 
 _TRUTH = ("false", "true")
+WHOLE = re.compile(r"-?\d+")
 
 
 def classes_of(column: Series, kind: cells.Kind) -> tuple[str, ...]:
@@ -45,9 +48,30 @@ def class_values(kind: cells.Kind, classes: tuple[str, ...]) -> list[Any]:
         return list(classes)
     if kind == "boolean":
         return [name == "true" for name in classes]
-    values = [float(name) for name in classes]
-    whole = all(value.is_integer() for value in values)
-    return [int(value) for value in values] if whole else values
+    if all(WHOLE.fullmatch(name) for name in classes):
+        return [int(name) for name in classes]
+    return [float(name) for name in classes]
+
+
+def labels_of_type(values: list[Any], kind: str | None) -> np.ndarray:
+    """Labels as an array.
+
+    Args:
+        values: the labels, sorted.
+        kind: the name of the type that the array had; None for that of the labels.
+
+    Raises:
+        WrongValue: for a type that labels do not have.
+    """
+    if kind is None:
+        return np.array(values)
+    try:
+        dtype = np.dtype(kind)
+    except TypeError:
+        raise WrongValue(f"its labels have the type {kind}") from None
+    if dtype.kind not in "OUTifub":
+        raise WrongValue(f"its labels have the type {kind}")
+    return np.array(values, dtype)
 
 
 def class_column(name: str, labels: np.ndarray) -> Column:
@@ -65,6 +89,8 @@ def class_column(name: str, labels: np.ndarray) -> Column:
         return Column(name, "categorical", tuple(values))
     if all(isinstance(value, bool) for value in values):
         return Column(name, "boolean", tuple(_TRUTH[int(value)] for value in values))
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+        return Column(name, "numeric", tuple(map(str, values)))
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return Column(name, "numeric", tuple(_number(float(value)) for value in values))
     raise StorageError(

@@ -18,7 +18,7 @@ C = TypeVar("C")
 
 
 class Held(NamedTuple):
-    """What a file holds.
+    """Contents of a file as they are stored.
 
     Attributes:
         path: of the file, for messages.
@@ -34,7 +34,7 @@ class Held(NamedTuple):
 
 
 def read(path: str | Path, classes: Classes | None = None) -> Held:
-    """What a file holds.
+    """Contents of a file as they are stored.
 
     Raises:
         StorageError: if it cannot be read or is damaged.
@@ -67,7 +67,7 @@ def write(
 
 
 class AbstractFiles(abc.ABC, Generic[E, C]):
-    """How estimators of one kind of data become model files, and these become estimators."""
+    """The way of estimators of one kind of data into model files, and back."""
 
     @abc.abstractmethod
     def read(self, held: Held) -> C:
@@ -78,8 +78,12 @@ class AbstractFiles(abc.ABC, Generic[E, C]):
         """
 
     @abc.abstractmethod
-    def contents(self, estimator: E) -> C:
+    def contents(self, estimator: E, *, kept: Kept | None = None) -> C:
         """Contents of the file of a fitted estimator.
+
+        Args:
+            estimator: fitted.
+            kept: what the file is to hold of it beside its posterior; None of what is no file.
 
         Raises:
             StorageError: for what a file cannot hold.

@@ -23,12 +23,19 @@ class EmbeddingFiles(AbstractFiles[GPEmbedding, TableEmbedding]):
         """Contents of a file; see `AbstractFiles`."""
         return TableEmbedding.described(held)
 
-    def contents(self, estimator: GPEmbedding, schema: Schema | None = None) -> TableEmbedding:
+    def contents(
+        self,
+        estimator: GPEmbedding,
+        schema: Schema | None = None,
+        *,
+        kept: Kept | None = None,
+    ) -> TableEmbedding:
         """Contents of the file of a fitted embedding.
 
         Args:
             estimator: fitted.
             schema: which columns of a table it reads; None for those that it knows itself.
+            kept: what the file is to hold of it beside its posterior; None of what is no file.
         """
         names = getattr(estimator, "feature_names_in_", None)
         known = schema is not None or names is not None
@@ -38,7 +45,8 @@ class EmbeddingFiles(AbstractFiles[GPEmbedding, TableEmbedding]):
         scales = Standardised(estimator.column_mean_, estimator.column_scale_)
         latent = LatentMap(cast(LatentPosterior, estimator.posterior_), scales)
         called = tuple(column.name for column in schema.targets)
-        kept = estimator.kept().also(feature_names=called if known else None)
+        if kept is not None:
+            kept = kept.also(feature_names=called if known else None)
         record = _record(estimator, latent, called)
         return TableEmbedding(latent.posterior, schema, record, scales, kept)
 

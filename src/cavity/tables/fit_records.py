@@ -224,7 +224,7 @@ def described_by(path: str | Path, about: Mapping[str, Any]) -> Iterator[None]:
     if not {"schema", "record"} & set(about):
         raise StorageError(
             f"{path} holds a model without the description of its table; this command reads "
-            "models that 'cavity fit' wrote"
+            "models that 'cavity fit' or an estimator's `save` wrote"
         )
     try:
         yield

@@ -202,10 +202,10 @@ class TableForecaster:
 
 
 def _paths(kept: Kept | None) -> dict[str, Any]:
-    """How forecasts go on, as the forecaster was asked."""
-    if kept is None:
+    """Arguments of forecasts, as the forecaster was asked."""
+    if kept is None or "propagation" not in kept.settings:
         return {}
-    asked = kept.settings.get("propagation", "paths")
+    asked = kept.settings["propagation"]
     if isinstance(asked, str):
         return going_on(one_of("propagation", asked, PROPAGATIONS))
     return going_on(typed(asked, Large, "propagation"))

@@ -76,7 +76,10 @@ def rows_record(
     posterior, scale = estimator.posterior_, estimator.output_scale_
     points, power = points_in(estimator), asked.power
     if np.ndim(power):
-        raise StorageError("a file holds one power, and the fit had one for each row")
+        raise StorageError(
+            "files and pages are of fits with one power, and this one had one for each row: fit "
+            "with a number"
+        )
     record: dict[str, Any] = {
         "model": None,
         "task": task,

@@ -12,7 +12,8 @@ from cavity.estimators.registry import CLASSIFICATION, REGRESSION
 from cavity.estimators.rows_of_fit import RowsOfFit
 from cavity.families.base import Family, loaded
 from cavity.learning.data.scales import Tallies, Tally
-from cavity.tables.class_labels import class_column, class_values
+from cavity.persistence.typed_values import typed
+from cavity.tables.class_labels import class_column, class_values, labels_of_type
 from cavity.tables.contents import AbstractFiles, Held
 from cavity.tables.records import rows_record
 from cavity.tables.schema import Schema
@@ -32,6 +33,8 @@ class RowsFiles(AbstractFiles[AbstractPredictor, TableModel]):
         schema: Schema | None = None,
         moments: tuple[np.ndarray, np.ndarray] | None = None,
         family: Family | None = None,
+        *,
+        kept: Kept | None = None,
     ) -> TableModel:
         """Contents of the file of a fitted estimator.
 
@@ -40,13 +43,14 @@ class RowsFiles(AbstractFiles[AbstractPredictor, TableModel]):
             schema: which columns of a table it reads; None for those that it knows itself.
             moments: means and variances of the outputs; None for those that it knows itself.
             family: that it was asked for as; None for its own.
+            kept: what the file is to hold of it beside its posterior; None of what is no file.
 
         Raises:
             StorageError: for labels and powers that a file cannot hold.
         """
         family = estimator.family if family is None else family
         names = getattr(estimator, "feature_names_in_", None)
-        named = schema is not None or names is not None
+        given = schema is not None
         schema = schema_of(estimator) if schema is None else schema
         seen = estimator.rows_of_fit_.moments
         mean, var = (np.asarray(seen.mean), np.asarray(seen.var)) if moments is None else moments
@@ -56,9 +60,15 @@ class RowsFiles(AbstractFiles[AbstractPredictor, TableModel]):
         fitted = TableModel(posterior, schema, record, scale, mean, var)
         if family.record:
             record = record | loaded(family.record)(estimator, fitted)
-        tallies, kept = _tallies(estimator, schema), estimator.kept()
-        kept = dataclasses.replace(kept, family=family.word)
-        kept = kept.also(feature_names=schema.features if named else None)
+        if kept is not None:
+            # tables have names, and columns of text; labels of an array have a type of their own
+            labels = None if given else getattr(estimator, "classes_", None)
+            kept = dataclasses.replace(kept, family=family.word).also(
+                feature_names=schema.features if given or names is not None else None,
+                encoded=not schema.encoder.plain if given else estimator.encoder_ is not None,
+                labels=None if labels is None else str(labels.dtype),
+            )
+        tallies = _tallies(estimator, schema)
         return dataclasses.replace(fitted, record=record, tallies=tallies, kept=kept)
 
     def estimator(self, contents: TableModel, family: Family, kept: Kept) -> AbstractPredictor:
@@ -69,7 +79,7 @@ class RowsFiles(AbstractFiles[AbstractPredictor, TableModel]):
         moments = Tally(rows, contents.y_mean, rows * contents.y_var, np.abs(contents.y_mean))
         known: dict[str, Any] = {
             "n_features_in_": len(schema.features),
-            "encoder_": None if encoder.plain else encoder,
+            "encoder_": encoder if typed(kept.fitted.get("encoded"), bool, "encoded") else None,
             "output_scale_": contents.output_scale,
             "tallies_": contents.tallies,
         }
@@ -77,7 +87,9 @@ class RowsFiles(AbstractFiles[AbstractPredictor, TableModel]):
             known["feature_names_in_"] = np.array(schema.features, object)
         if contents.classes:
             (target,) = schema.targets
-            known["classes_"] = np.array(class_values(target.kind, target.categories))
+            kind = typed(kept.fitted.get("labels"), str | None, "labels")
+            values = class_values(target.kind, target.categories)
+            known["classes_"] = labels_of_type(values, kind)
         known["rows_of_fit_"] = RowsOfFit(
             encoder, contents.targets, moments, _sides(schema), schema.ranges
         )

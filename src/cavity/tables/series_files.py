@@ -31,6 +31,8 @@ class SeriesFiles(AbstractFiles[GPForecaster, TableForecaster]):
         estimator: GPForecaster,
         schema: Schema | None = None,
         series: SeriesColumn | None = None,
+        *,
+        kept: Kept | None = None,
     ) -> TableForecaster:
         """Contents of the file of a fitted forecaster.
 
@@ -38,6 +40,7 @@ class SeriesFiles(AbstractFiles[GPForecaster, TableForecaster]):
             estimator: fitted.
             schema: which columns of a table it reads; None for those that it knows itself.
             series: the column that tells series apart; None for what the forecaster knows.
+            kept: what the file is to hold of it beside its posterior; None of what is no file.
         """
         data, outputs, controls = estimator.rows_of_fit
         if schema is None:
@@ -46,7 +49,7 @@ class SeriesFiles(AbstractFiles[GPForecaster, TableForecaster]):
             series = SeriesColumn(SERIES, tuple(map(str, data.names)))
         known = marks(np.hstack([data.y, data.X]))
         record = _record(estimator, schema, series)
-        return TableForecaster(estimator.time_map, schema, record, known, estimator.kept())
+        return TableForecaster(estimator.time_map, schema, record, known, kept)
 
     def estimator(self, contents: TableForecaster, family: Family, kept: Kept) -> GPForecaster:
         """The forecaster of a file; see `AbstractFiles`."""
