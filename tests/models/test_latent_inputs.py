@@ -210,7 +210,7 @@ def test_predictions_average_over_the_prior_of_latent_inputs(two_modes):
 
 
 REFUSED = {
-    "moments": ({"propagation": fitting.Moments()}, "give propagation=fitting.Nodes"),
+    "moments": ({"propagation": fitting.Moments()}, "give propagation=cavity.fitting.Nodes"),
     "natural": ({"batch": 4, "natural": 0.1}, "leave natural=None"),
     "sites": ({"input_sites": True}, "leave input_sites=False"),
 }
