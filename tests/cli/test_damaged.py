@@ -1,5 +1,6 @@
 """Models whose checksum is right and whose contents are not: an error, and never a traceback."""
 
+import contextlib
 import copy
 import json
 import random
@@ -10,7 +11,9 @@ import polars as pl
 import pytest
 from safetensors.numpy import load, save
 
+import cavity
 from cavity.persistence import model_file
+from cavity.persistence.errors import StorageError
 from tests.cli.conftest import run
 
 GONE = "gone"
@@ -95,6 +98,8 @@ def check_uses(here, tables, share, seed, contents):
             assert shown.json["error"]["kind"] == "model", name
             assert "damaged" in shown.err or "the model file" in shown.err, name
             continue
+        with contextlib.suppress(StorageError):
+            cavity.load(path)
         for command, options in USES.items():
             used = run(command, path, tables / "test.csv", *options, "--json")
             assert used.code in (0, 1), name

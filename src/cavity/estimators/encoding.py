@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -174,14 +174,14 @@ def _texts(X: Any) -> list[Any]:
     return [name for name, kind in zip(names, types, strict=True) if _is_text(X, name, kind)]
 
 
-def _is_text(X: Any, name: Any, kind: Any) -> bool:
+def _is_text(X: Any, name: Hashable, kind: object) -> bool:
     if type(kind).__name__ in _TEXT:
         return True
     objects = getattr(kind, "kind", "") == "O"
     return objects and any(isinstance(cell, str) for cell in X[name].tolist())
 
 
-def _series(X: Any, name: Any) -> Any:
+def _series(X: Any, name: Hashable) -> Any:
     """A column of a data frame as polars has it, text for objects, null where missing."""
     import polars as pl
 

@@ -1,6 +1,7 @@
 """Dates in the inputs of an estimator."""
 
 import datetime
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def _absent(cell: object) -> bool:
     return cell is None or (isinstance(cell, dates) and bool(cell != cell))
 
 
-def _converted(X: Any, name: Any, dtype: Any) -> np.ndarray | None:
+def _converted(X: Any, name: Hashable, dtype: object) -> np.ndarray | None:
     """A column of dates, durations or times of day as numbers; None for others."""
     kind = _kind(dtype)
     if kind:
@@ -80,7 +81,7 @@ def _converted(X: Any, name: Any, dtype: Any) -> np.ndarray | None:
     return None
 
 
-def _from_objects(name: Any, cells: list[Any]) -> np.ndarray | None:
+def _from_objects(name: Hashable, cells: list[Any]) -> np.ndarray | None:
     """Python's dates as days, its times of day as hours; None where there are none of them."""
     present = [cell for cell in cells if cell is not None]
     dates = sum(isinstance(cell, datetime.date | np.datetime64) for cell in present)
@@ -107,7 +108,7 @@ def _hour(cell: datetime.time) -> float:
     return (since - datetime.datetime.min) / datetime.timedelta(hours=1)
 
 
-def _kind(dtype: Any) -> str:
+def _kind(dtype: object) -> str:
     """numpy's letter for a column of dates or durations; empty for others."""
     letter = getattr(dtype, "kind", None)
     if letter is None:
@@ -116,7 +117,7 @@ def _kind(dtype: Any) -> str:
     return letter if letter in _MICROSECONDS else ""
 
 
-def is_dates(dtype: Any) -> bool:
+def is_dates(dtype: object) -> bool:
     """True for the type of a column of dates, of pandas or of polars."""
     return _kind(dtype) == "M"
 

@@ -1,5 +1,6 @@
 """Estimators in files: what is kept of one beside its posterior, and one made of that again."""
 
+import abc
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from cavity.families.base import Family, loaded
 from cavity.learning.double_precision import in_double
@@ -54,7 +54,7 @@ class Kept:
         return dataclasses.replace(self, fitted={**self.fitted, **known})
 
 
-class AbstractKept:
+class AbstractKept(abc.ABC):
     """An estimator that files hold.
 
     To implement:
@@ -86,6 +86,8 @@ class AbstractKept:
             NotFittedError: before `fit`.
             StorageError: for parts that a file cannot hold, and files that cannot be written.
         """
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(cast(Any, self), "posterior_")
         files = loaded(self.family.files)()
         files.contents(self, kept=self.kept(classes)).save(path, classes=classes)
@@ -132,9 +134,9 @@ class AbstractKept:
         self._derive(posterior)
         return self
 
+    @abc.abstractmethod
     def _derive(self, posterior: Any) -> None:
         """Sets the attributes that follow from the posterior and those that are remembered."""
-        raise NotImplementedError
 
 
 def plain(value: object) -> Any:

@@ -39,7 +39,7 @@ class KeptSeries(AbstractKept):
 
     @property
     @in_double
-    def rows_of_fit(self) -> tuple[TimeData, tuple[str, ...], tuple[str, ...]]:
+    def rows_and_names(self) -> tuple[TimeData, tuple[str, ...], tuple[str, ...]]:
         """The rows of the fit, and the names of outputs and controls."""
         return (self._data, *self._names)
 

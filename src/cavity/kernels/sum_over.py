@@ -51,7 +51,7 @@ class SumOver(AbstractKernel):
     base: AbstractKernel
     weights: Float[Array, " P"] | None = real(optional=True)
 
-    def __init__(self, parts: Any, base: Any, weights: Any = None):
+    def __init__(self, parts: object, base: object, weights: Any = None):
         if not isinstance(parts, AbstractParts) or not isinstance(base, AbstractKernel):
             raise TypeError(
                 "SumOver takes parts, such as Patches((28, 28)), and then the kernel of one part, "

@@ -1,10 +1,9 @@
 """Embeddings in model files."""
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from cavity.estimators.embedding import GPEmbedding
 from cavity.estimators.kept import Kept, estimator_from
 from cavity.estimators.latent_map import LatentMap, Standardised
 from cavity.estimators.rows_of_fit import columns_of
@@ -14,6 +13,11 @@ from cavity.tables.contents import AbstractFiles, Held
 from cavity.tables.embedding import TableEmbedding, latent_parameters
 from cavity.tables.records import kernel_in_words, learning_record, likelihood_word
 from cavity.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from cavity.estimators.embedding import GPEmbedding
+else:
+    GPEmbedding = Any
 
 
 class EmbeddingFiles(AbstractFiles[GPEmbedding, TableEmbedding]):

@@ -11,6 +11,7 @@ import numpy as np
 
 from cavity.columns.encoder import Column
 from cavity.estimators.registry import CLASSIFICATION
+from cavity.learning.data.scales import Tallies
 from cavity.learning.double_precision import in_double
 from cavity.likelihoods.capabilities import number_of_classes
 from cavity.numerics.linalg import MOST_JITTER
@@ -295,6 +296,19 @@ def check_names(names: list[str], columns: tuple[Column, ...]) -> None:
     """
     if names != [column.name for column in columns]:
         raise WrongValue("its columns are not those of its table")
+
+
+def check_tallies(tallies: Tallies | None, columns: int) -> None:
+    """Lets counts and moments pass that are of so many columns, and of some outputs.
+
+    Raises:
+        WrongValue: for others.
+    """
+    if tallies is None:
+        return
+    inputs, outputs = ({np.shape(each) for each in vars(tally).values()} for tally in tallies)
+    if inputs != {(columns,)} or len(outputs) > 1:
+        raise WrongValue("its tallies are of other columns")
 
 
 def check_targets_of(posterior: Any, schema: Schema, record: TableFit) -> None:

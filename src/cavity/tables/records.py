@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from cavity.estimators.base import AbstractEstimator, AbstractPredictor
 from cavity.estimators.layers import layers_of
 from cavity.estimators.registry import (
     LIKELIHOODS,
@@ -30,6 +29,7 @@ from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
 
 if TYPE_CHECKING:
+    from cavity.estimators.base import AbstractEstimator, AbstractPredictor
     from cavity.estimators.classifier import GPClassifier
     from cavity.estimators.deep import DeepGPClassifier, DeepGPRegressor
     from cavity.estimators.images import ConvGPClassifier
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     OfWeights = LinearRegressor | LinearClassifier
     OfNetwork = NetworkRegressor | NetworkClassifier
 else:
+    AbstractEstimator = AbstractPredictor = Any
     OfGP = OfLayers = OfWeights = OfNetwork = GPClassifier = ConvGPClassifier = Any
 
 

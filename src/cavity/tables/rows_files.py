@@ -1,12 +1,11 @@
 """Estimators of functions of rows in model files."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity.columns.encoder import Column
-from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.kept import Kept, estimator_from
 from cavity.estimators.registry import CLASSIFICATION, REGRESSION
 from cavity.estimators.rows_of_fit import RowsOfFit
@@ -18,6 +17,11 @@ from cavity.tables.contents import AbstractFiles, Held
 from cavity.tables.records import rows_record
 from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
+
+if TYPE_CHECKING:
+    from cavity.estimators.base import AbstractPredictor
+else:
+    AbstractPredictor = Any  # a file is read for a command without scikit-learn
 
 
 class RowsFiles(AbstractFiles[AbstractPredictor, TableModel]):

@@ -1,11 +1,10 @@
 """Forecasters in model files."""
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from cavity.columns.encoder import Column
-from cavity.estimators.forecaster import GPForecaster
 from cavity.estimators.kept import Kept, estimator_from
 from cavity.families.base import Family
 from cavity.tables.contents import AbstractFiles, Held
@@ -14,6 +13,11 @@ from cavity.tables.known_rows import marks
 from cavity.tables.parameters import parameters
 from cavity.tables.records import kernel_in_words, likelihood_word
 from cavity.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from cavity.estimators.forecaster import GPForecaster
+else:
+    GPForecaster = Any
 
 # The column that tells series apart, of a forecaster that was not fitted to a table.
 SERIES = "series"
@@ -42,7 +46,7 @@ class SeriesFiles(AbstractFiles[GPForecaster, TableForecaster]):
             series: the column that tells series apart; None for what the forecaster knows.
             kept: what the file is to hold of it beside its posterior; None of what is no file.
         """
-        data, outputs, controls = estimator.rows_of_fit
+        data, outputs, controls = estimator.rows_and_names
         if schema is None:
             schema = Schema(_numeric(controls), _numeric(outputs))
         if series is None and data.names is not None:
@@ -71,7 +75,7 @@ def _record(
     estimator: GPForecaster, schema: Schema, series: SeriesColumn | None
 ) -> dict[str, Any]:
     """Record of the fit of a time series, as JSON values."""
-    simulated, data = estimator.free_simulation_, estimator.rows_of_fit[0]
+    simulated, data = estimator.free_simulation_, estimator.rows_and_names[0]
     return {
         "model": None,
         "task": estimator.family.task,

@@ -35,6 +35,7 @@ from cavity.tables.fit_records import (
     Memory,
     TableFit,
     check_posterior,
+    check_tallies,
     check_targets_of,
     check_task,
     described_by,
@@ -242,9 +243,9 @@ class TableModel:
             y_mean = numbers(about["y_mean"], "y_mean", count)
             y_var = numbers(about["y_var"], "y_var", count, least=0.0)
             memory = typed(about.get("memory"), Memory | None, "memory")
-            tallies = as_tallies(typed(about.get("tallies"), list[Counts] | None, "tallies"))
-            if tallies is not None and tallies[0].mean.shape != (len(schema.features),):
-                raise WrongValue("its tallies are of other columns")
+            pair = tuple[Counts, Counts] | None
+            tallies = as_tallies(typed(about.get("tallies"), pair, "tallies"))
+            check_tallies(tallies, len(schema.features))
             check_targets_of(posterior, schema, record)
             if record["classes"] and scale[0] != 1.0:
                 raise WrongValue("its classes are divided by a scale")

@@ -1,7 +1,7 @@
 """Record of a stream beside its messages: counts of its columns, and the noise of its past."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -94,7 +94,7 @@ def described(tallies: Tallies | None) -> list[dict[str, Any]] | None:
     return [{name: x.tolist() for name, x in vars(each).items()} for each in tallies]
 
 
-def as_tallies(values: list[Mapping[str, Any]] | None) -> Tallies | None:
+def as_tallies(values: Sequence[Mapping[str, Any]] | None) -> Tallies | None:
     """Tallies from JSON values."""
     if values is None:
         return None
