@@ -313,7 +313,7 @@ def cases() -> Iterator[list[tuple[int, float, str]]]:
 
 
 def summary() -> None:
-    """The table of docs/benchmarks.md: who finishes, and what is lost without each rung."""
+    """The table of docs/benchmarks/robust.md: who finishes, and what is lost without each rung."""
     rows = TABLE.rows()
     rungs = (*AT_ZERO, *AT_POWERS)
     print("| setting | problems | sweeps | Newton's method |", " | ".join(rungs), "|")

@@ -1,4 +1,4 @@
-"""What the csv files say, as the part of docs/benchmarks.md on other libraries, and its picture.
+"""The tables of docs/benchmarks/peers.md, from the csv files, and its picture.
 
 python -m benchmarks.peers.page
 """
@@ -10,7 +10,8 @@ from benchmarks.peers import picture
 from benchmarks.peers.workers import LIBRARIES, ROOT
 from benchmarks.results import Table
 
-PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "peers.svg"
+PAGES = ROOT / "docs" / "benchmarks"
+PAGE, PICTURE = PAGES / "peers.md", PAGES / "peers.svg"
 BEGIN, END = "<!-- from here on: python -m benchmarks.peers.page -->", "<!-- up to here -->"
 NAMES = {"gpflow": "GPflow", "gpytorch": "GPyTorch", "gpjax": "GPJax", "gpy": "GPy"}
 NAMES |= {"sklearn": "scikit-learn", "streaming": "published scripts"}
@@ -362,7 +363,7 @@ def text() -> str:
     for title, name, makers in PARTS:
         found = rows(name) if Table(name, ()).rows() else []
         if found:
-            parts += [f"### {title}", *(maker(found) for maker in makers)]
+            parts += [f"## {title}", *(maker(found) for maker in makers)]
     return "\n\n".join([BEGIN, *parts, END])
 
 

@@ -1,4 +1,4 @@
-"""The tables of startup.csv, as a part of docs/benchmarks.md.
+"""The tables of startup.csv, as a part of docs/benchmarks/cost.md.
 
 python -m benchmarks.startup.page
 """
@@ -6,9 +6,10 @@ python -m benchmarks.startup.page
 from collections import defaultdict
 from collections.abc import Iterable
 
-from benchmarks.peers.page import PAGE, Row, called, short, table
+from benchmarks.peers.page import PAGES, Row, called, short, table
 from benchmarks.results import Table
 
+PAGE = PAGES / "cost.md"
 TABLE = Table("startup.csv", ("what", "library"))
 BEGIN = "<!-- from here on: python -m benchmarks.startup.page -->"
 END = "<!-- end of python -m benchmarks.startup.page -->"
