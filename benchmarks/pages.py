@@ -79,8 +79,8 @@ def aggregate(summary: Callable[[list[float]], float], least: int = 1) -> type:
 @functools.cache
 def results(folder: Path = FOLDER) -> sqlite3.Connection:
     """All csv files of a folder as tables of a database in memory."""
-    database = sqlite3.connect(":memory:", check_same_thread=False)
-    database.create_function("f", 2, lambda value, spec: _formatted(value, spec))
+    database = sqlite3.connect(":memory:")
+    database.create_function("f", 2, formatted)
     database.create_aggregate("mean", 1, aggregate(statistics.fmean))
     database.create_aggregate("median", 1, aggregate(statistics.median))
     database.create_aggregate("se", 1, aggregate(standard_error, least=2))
@@ -95,7 +95,7 @@ def results(folder: Path = FOLDER) -> sqlite3.Connection:
     return database
 
 
-def _formatted(value: Cell, spec: str) -> str | None:
+def formatted(value: Cell, spec: str) -> str | None:
     """A number as Python writes it, with a space before % and no minus where zeros are shown."""
     if value is None:
         return None
@@ -104,24 +104,39 @@ def _formatted(value: Cell, spec: str) -> str | None:
     return shown.removesuffix("%") + " %" if shown.endswith("%") else shown
 
 
-def figures(query: str, table: bool, database: sqlite3.Connection | None = None) -> str:
-    """What stands at a place with this query.
+def answer(query: str, database: sqlite3.Connection | None = None) -> list[list[str]]:
+    """The names of the columns, and the rows below them.
 
     Raises:
-        ValueError: SQL refuses the query, or it does not give one figure where one is asked for.
+        ValueError: SQL refuses the query, or there are no rows.
     """
     try:
-        answer = (database or results()).execute(query)
-        rows = [["" if value is None else str(value) for value in row] for row in answer]
+        found = (database or results()).execute(query)
+        rows = [["" if value is None else str(value) for value in row] for row in found]
     except sqlite3.Error as error:
         raise ValueError(f"{error} in: {query.strip()}") from error
-    if not rows or (not table and (len(rows), len(rows[0])) != (1, 1)):
-        raise ValueError(f"{len(rows)} rows from: {query.strip()}")
-    if not table:
-        return rows[0][0]
-    head = [column[0] for column in answer.description]
+    if not rows:
+        raise ValueError(f"no rows from: {query.strip()}")
+    return [[column[0] for column in found.description], *rows]
+
+
+def table(query: str, database: sqlite3.Connection | None = None) -> str:
+    """All of an answer, in Markdown."""
+    head, *rows = answer(query, database)
     lines = [head, ["---"] * len(head), *rows]
-    return "\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def figure(query: str, database: sqlite3.Connection | None = None) -> str:
+    """An answer of one row and one column.
+
+    Raises:
+        ValueError: it has more.
+    """
+    head, *rows = answer(query, database)
+    if (len(head), len(rows)) != (1, 1):
+        raise ValueError(f"{len(rows)} rows of {len(head)} columns from: {query.strip()}")
+    return rows[0][0]
 
 
 def renewed(text: str) -> str:
@@ -129,12 +144,14 @@ def renewed(text: str) -> str:
 
     def place(match: re.Match[str]) -> str:
         before = text[: match.start()].rpartition("\n")[2]
-        table = not before.strip(" -*>")
-        if not table and "\n" in match["shown"]:
-            raise ValueError(f"a single figure with a line break: {match['shown']!r}")
-        if table and not match["shown"].startswith("\n"):
+        below = match["shown"].startswith("\n")
+        if before.strip(" -*>"):
+            if below:
+                raise ValueError(f"a table within a line: {match[0]!r}")
+            return match[1] + figure(match["query"]) + match["end"]
+        if not below:
             raise ValueError(f"a single figure at the beginning of a line: {match[0]!r}")
-        return match[1] + figures(match["query"], table) + match["end"]
+        return f"{match[1]}\n{table(match['query'])}\n{match['end']}"
 
     return PLACE.sub(place, text)
 
