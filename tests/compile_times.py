@@ -2,6 +2,7 @@
 
     CAVITY_TEST_TIMES=folder python -m pytest ...    writes one csv file per worker into the folder
     python -m tests.compile_times folder [most]      prints the table by file and by test
+    python -m tests.compile_times folder outside     writes the list of tests outside `make test`
 
 conftest.py registers `Recorder` where the variable is set; `make test-times` does both. Fixtures
 of a module or of the session have rows of their own, so that the first test that asks for one does
@@ -21,6 +22,12 @@ from pathlib import Path
 import jax
 import pytest
 
+from tests import selection
+
+CAUGHT = Path(__file__).parents[1] / "benchmarks" / "results" / "mutations.csv"
+# Processor seconds, with an empty folder of programs, above which a test is outside the sample
+# unless a fault is caught by it first, or it is about the code as a whole.
+MOST_SECONDS = 1.0
 TRACING = (
     "/jax/core/compile/jaxpr_trace_duration",
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
@@ -139,7 +146,27 @@ def lines(sums, most):
         yield " ".join(f"{value:9.1f}" for value in row) + f"  {name}"
 
 
+def write_outside(folder):
+    """Writes which tests are outside the sample; those that were not measured stay there."""
+    with CAUGHT.open(encoding="utf-8", newline="") as file:
+        needed = {row["caught by"] for row in csv.DictReader(file)}
+    found = selection.outside() if selection.OUTSIDE.exists() else {}
+    for name, (_, _, cpu, *_) in totals(folder, lambda name: name).items():
+        found.pop(name, None)
+        test = "::fixture " not in name and not name.endswith("::import")
+        test &= not name.startswith("tests/meta/")
+        if test and cpu > MOST_SECONDS and name not in needed:
+            found[name] = cpu
+    with selection.OUTSIDE.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(("test", "seconds"))
+        table.writerows((name, f"{found[name]:.1f}") for name in sorted(found))
+
+
 def main(folder, most="40"):
+    if most == "outside":
+        write_outside(folder)
+        return
     by_file = totals(folder, lambda name: name.split("::")[0])
     by_test = totals(folder, lambda name: name)
     for title, sums in (("by file", by_file), ("by test", by_test)):

@@ -5,19 +5,24 @@
     python -m pytest --tenth 3              the third tenth of the others
     python -m pytest --sample --tenth 3     both, in one session
 
-The sample has every test without a mark. `slow` tests are outside of it, and `sampled(n)`, on a
+The sample has every test without a mark that is not in `outside.csv`: tests that cost more than a
+second and by which no deliberate fault is caught first, listed by `python -m tests.compile_times`
+from a measurement. `slow` tests are outside of it, and `sampled(n)`, on a
 parametrised test of one law for many settings, leaves n cases of it inside. These are the same in
 every run; they are drawn so that the settings of a file (kernels, likelihoods, powers) occur about
 equally often. Cases that catch a fault which others do not are named, `sampled(n, "rbf-0.5")`, and
 are among the n. Ten runs with other tenths together run every test.
 """
 
+import csv
 import zlib
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import pytest
 
 TENTHS = 10
+OUTSIDE = Path(__file__).parent / "outside.csv"
 
 
 def pytest_addoption(parser):
@@ -49,9 +54,15 @@ def pytest_collection_modifyitems(config, items):
         items[:] = chosen
 
 
+def outside():
+    """The tests that cost too much for the sample, with the processor seconds of each."""
+    with OUTSIDE.open(encoding="utf-8", newline="") as file:
+        return {row["test"]: float(row["seconds"]) for row in csv.DictReader(file)}
+
+
 def sample_of(items):
     """Names of the tests inside the sample."""
-    inside, laws = set(), defaultdict(list)
+    inside, laws, dear = set(), defaultdict(list), outside()
     for item in items:
         law = item.get_closest_marker("sampled")
         if item.get_closest_marker("slow"):
@@ -63,7 +74,7 @@ def sample_of(items):
     used = Counter()  # how often a setting of a file has been taken
     for (law, (count, *first)), names in sorted(laws.items()):
         inside.update(drawn(names, count, used, {f"{law}[{case}]" for case in first}))
-    return inside
+    return inside.difference(dear)
 
 
 def drawn(names, count, used, first=frozenset()):

@@ -1,5 +1,6 @@
 """The sample of `make test` and the tenths of the other tests are all tests, once each."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -69,6 +70,21 @@ def test_named_cases_of_a_law_are_inside():
         case = name.partition("[")[2].rstrip("]")
         items = [Item(each, sampled=(1, case)) for each in names]
         assert chosen(items, True, None) == [name]
+
+
+def test_tests_outside_are_tests_that_there_are():
+    root = Path(__file__).parents[2]
+    for name in selection.outside():
+        file, *classes, test = name.partition("[")[0].split("::")
+        text = (root / file).read_text(encoding="utf-8")
+        assert f"def {test}(" in text, name
+        assert all(f"class {each}" in text for each in classes), name
+
+
+def test_a_test_that_is_listed_is_outside(monkeypatch):
+    items = [Item("a.py::test_dear"), Item("a.py::test_cheap")]
+    monkeypatch.setattr(selection, "outside", lambda: {"a.py::test_dear": 2.0})
+    assert chosen(items, True, None) == ["a.py::test_cheap"]
 
 
 def test_what_is_no_tenth_is_refused():
