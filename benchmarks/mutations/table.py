@@ -13,6 +13,8 @@ from benchmarks.mutations.kernel_faults import KERNEL_FAULTS
 from benchmarks.mutations.latent_faults import LATENT_FAULTS
 from benchmarks.mutations.learning_faults import LEARNING_FAULTS
 from benchmarks.mutations.likelihood_faults import LIKELIHOOD_FAULTS
+from benchmarks.mutations.moment_faults import MOMENT_FAULTS
+from benchmarks.mutations.record_faults import RECORD_FAULTS
 from benchmarks.mutations.solver_faults import SOLVER_FAULTS
 from benchmarks.mutations.streaming_faults import STREAMING_FAULTS
 from benchmarks.mutations.weight_faults import WEIGHT_FAULTS
@@ -34,4 +36,6 @@ FAULTS = (
     *WEIGHT_FAULTS,
     *KERNEL_FAULTS,
     *LIKELIHOOD_FAULTS,
+    *MOMENT_FAULTS,
+    *RECORD_FAULTS,
 )

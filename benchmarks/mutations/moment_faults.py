@@ -1,0 +1,111 @@
+"""Deliberate faults of moments and scales: variances, widths, shares, and the rows they are of."""
+
+from benchmarks.mutations.fault import Fault
+
+MOMENT_FAULTS = (
+    Fault(
+        "deviations of integrated slopes forget half of how values covary with the centre",
+        "models/mean_function.py",
+        "- 2.0 * cov[:, 0, 1:]",
+        "- cov[:, 0, 1:]",
+        ("models/test_mean_function.py",),
+    ),
+    Fault(
+        "joint covariances of a network take its output weights as known",
+        "models/network/process.py",
+        "squares = (v**2 + jnp.diagonal(V, axis1=1, axis2=2))[:, :-1]",
+        "squares = (v**2)[:, :-1]",
+        ("models/test_network.py",),
+    ),
+    Fault(
+        "the functions that move states have the process noise in their variance",
+        "models/state_space/posterior.py",
+        "return mean, jnp.maximum(var - cast(Array, transition.noise_variance), 0.0)",
+        "return mean, var",
+        ("models/test_gpssm.py",),
+    ),
+    Fault(
+        "coefficients are selected by their own error, not by that of the set",
+        "models/linear/coefficients.py",
+        "within = np.flatnonzero(shares <= fdr)",
+        "within = np.flatnonzero(error[order] <= fdr)",
+        ("models/test_linear.py",),
+    ),
+    Fault(
+        "affine outputs along paths scale variances by slopes, not by their squares",
+        "models/state_space/conditional.py",
+        "var = paths.var @ (slopes**2).T",
+        "var = paths.var @ jnp.abs(slopes).T",
+        ("models/test_state_conditional.py",),
+    ),
+    Fault(
+        "the past under another noise keeps all of its old normaliser",
+        "inference/past.py",
+        "(now - share * before)",
+        "(now - before)",
+        ("learning/test_update.py",),
+    ),
+    Fault(
+        "the terms of a scaled sum of kernels lose the factor",
+        "inducing/sums.py",
+        "return tuple(Scaled(term, kernel.factor) for term in _split(kernel.kernel))",
+        "return _split(kernel.kernel)",
+        ("inducing/test_sums_of_kernels.py",),
+    ),
+    Fault(
+        "a Laplace prior given its scale has half of its variance",
+        "weights/densities.py",
+        "return 2.0 * self.scale**2 * jnp.exp(local), local - jnp.exp(local)",
+        "return self.scale**2 * jnp.exp(local), local - jnp.exp(local)",
+        ("weights/test_priors.py", "learning/test_weight_draws.py"),
+    ),
+    Fault(
+        "outputs of varying noise scatter by the noise at the mean of its logarithm",
+        "likelihoods/heteroscedastic.py",
+        "total = v + jnp.exp(mean_g + 0.5 * var_g)",
+        "total = v + jnp.exp(mean_g)",
+        ("likelihoods/test_heteroscedastic.py",),
+    ),
+    Fault(
+        "central intervals of counts lose the count at their upper end",
+        "likelihoods/predictive/numerical.py",
+        "below = self.cdf(y - 1.0) if self.discrete else self.cdf(y)",
+        "below = self.cdf(y)",
+        ("likelihoods/test_numerical.py",),
+    ),
+    Fault(
+        "the spread of a category adds deviations, not variances",
+        "learning/data/scales.py",
+        "np.bincount(numbers, self.x_spread**2)",
+        "np.bincount(numbers, self.x_spread)",
+        ("kernels/test_groups.py",),
+    ),
+    Fault(
+        "a kernel of images is judged by images that it was learned from",
+        "learning/plans/images.py",
+        "order[held:][: search.images]",
+        "order[: search.images]",
+        ("learning/test_images.py",),
+    ),
+    Fault(
+        "distances between inputs far from zero lose their digits",
+        "kernels/base.py",
+        "scaled_distance(X - centre, Z - centre, jnp.asarray(lengthscale))",
+        "scaled_distance(X, Z, jnp.asarray(lengthscale))",
+        ("kernels/test_base.py", "kernels/test_stationary.py"),
+    ),
+    Fault(
+        "latent points go back by the inverse of their order",
+        "estimators/latent_map.py",
+        "natural[:, self.order] = X",
+        "natural[:] = X[:, self.order]",
+        ("estimators/test_embedding.py",),
+    ),
+    Fault(
+        "a deep model must exceed the evidence of some rows shared by all",
+        "learning/plans/deep.py",
+        "single.log_evidence / (len(chosen) if done else count)",
+        "single.log_evidence / count",
+        ("learning/test_deep.py",),
+    ),
+)

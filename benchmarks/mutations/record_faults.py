@@ -1,0 +1,111 @@
+"""Deliberate faults between a model and its user: what is asked, kept in files, drawn and told."""
+
+from benchmarks.mutations.fault import Fault
+
+RECORD_FAULTS = (
+    Fault(
+        "joint covariances of outputs have deviations on their diagonal",
+        "estimators/regression.py",
+        "cov[index, index] = self._single(self._outputs(X, side).std ** 2)",
+        "cov[index, index] = self._single(self._outputs(X, side).std)",
+        ("estimators/test_predictions.py",),
+    ),
+    Fault(
+        "classes that are known ahead stay in the order in which they were named",
+        "estimators/classification.py",
+        "classes, _ = _sorted(np.asarray(known))",
+        "classes = np.asarray(known)",
+        ("estimators/test_partial_fit.py",),
+    ),
+    Fault(
+        "files of Python forget the ranges of the inputs",
+        "tables/rows_files.py",
+        "        ranges=rows.ranges,",
+        "        ranges={},",
+        ("conformance/test_files.py", "columns/test_ranges.py"),
+    ),
+    Fault(
+        "times in files move by the offset of their zone",
+        "estimators/kept_times.py",
+        'index = index.tz_localize("UTC").tz_convert(known["tz"])',
+        'index = index.tz_localize(known["tz"])',
+        ("estimators/test_forecast_times.py", "conformance/test_files.py"),
+    ),
+    Fault(
+        "files of time series forget how far forecasts are widened",
+        "tables/forecasting.py",
+        "                widening=wide,",
+        "                widening=None,",
+        ("cli/test_forecast.py",),
+    ),
+    Fault(
+        "rows of a forecast of several series have the labels of others",
+        "cli/forecast.py",
+        "np.repeat(labels, steps)",
+        "np.tile(labels, steps)",
+        ("cli/test_forecast.py",),
+    ),
+    Fault(
+        "metrics of several targets are those of the first",
+        "tables/table_model.py",
+        '{**average_metrics(each), "per_target": named_each}',
+        '{**each[0], "per_target": named_each}',
+        ("cli/test_use.py",),
+    ),
+    Fault(
+        "leave-one-out densities stand beside predictions of the first target",
+        "report/targets.py",
+        "predicted = subject.log_densities[:, i]",
+        "predicted = subject.log_densities[:, 0]",
+        ("report/test_leave_one_out.py",),
+    ),
+    Fault(
+        "shares in a confusion matrix are of the predicted class",
+        "plots/classes.py",
+        "total = counts.sum(axis=1, keepdims=True)",
+        "total = counts.sum(axis=0, keepdims=True)",
+        ("plots/test_plots.py",),
+    ),
+    Fault(
+        "the seed of the command line is not handed on",
+        "cli/asked.py",
+        'return chosen | {"random_state": self.request.seed}',
+        "return chosen",
+        ("cli/test_fit.py",),
+    ),
+    Fault(
+        "rows outside the range count in the last part of a long table alone",
+        "columns/warnings.py",
+        "outside[name] = outside[name] + more if name in outside else more",
+        "outside[name] = more",
+        ("columns/test_ranges.py", "cli/test_outside.py"),
+    ),
+    Fault(
+        "kernels by the names of columns count a category before them as one column",
+        "columns/encoder.py",
+        "            start += column.width",
+        "            start += 1",
+        ("estimators/test_encoding.py",),
+    ),
+    Fault(
+        "tied sites that are asked for in a time series are those of single states",
+        "families/forecaster.py",
+        '{"power_ep": "chain", "tied": "tied"}',
+        '{"power_ep": "chain", "tied": "factorised"}',
+        ("families/test_families.py", "cli/test_forecast.py"),
+    ),
+    Fault(
+        "records after a new one stay in the journal of a fit",
+        "persistence/checkpoint.py",
+        "self.file.truncate(self.place)",
+        "self.size = self.place",
+        ("persistence/test_checkpoint.py",),
+    ),
+    Fault(
+        "a fit has converged however its search ended",
+        "learning/run/fit.py",
+        '"converged": inference.converged and minimum.converged,',
+        '"converged": inference.converged,',
+        ("learning/test_fit.py",),
+    ),
+)
