@@ -226,6 +226,16 @@ def test_series_are_told_apart_by_a_column(several):
     assert "All rows of the table were trained on" in done.json["warnings"][0]
 
 
+def test_rows_of_a_forecast_have_the_label_of_their_series(several, here):
+    path, _, _ = several
+    ahead = "forecast", path / "m.cavity", "--steps", 2, "--controls", path / "u.csv"
+    done = run(*ahead, "--out", "f.csv")
+    assert done.code == 0, done.err
+    table = pl.read_csv("f.csv")
+    assert table["who"].to_list() == ["a", "a", "b", "b"]
+    assert table["step"].to_list() == [1, 2, 1, 2]
+
+
 def test_series_that_do_not_go_together_are_said(several, here):
     path, _, tables = several
     tables[0][-6:].write_csv(path / "one.csv")

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -12,6 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cavity
+from cavity.estimators.latent_map import LatentMap, Standardised
+from cavity.models.latent.posterior import LatentPosterior
 from tests.estimators.test_scikit_learn import passes
 from tests.tolerances import assert_close
 
@@ -82,6 +85,30 @@ def test_dimensions_are_in_order_of_relevance(fitted):
     np.testing.assert_array_equal(fitted.embedding_, mean)
     in_units = out * fitted.column_scale_[:4] + fitted.column_mean_[:4]
     np.testing.assert_allclose(fitted.inverse_transform(X)[:, :4], in_units)
+
+
+class ThreeDimensions(LatentPosterior):
+    """A posterior that predicts latent points themselves, without a fit."""
+
+    @property
+    def relevance(self):
+        return np.array([0.2, 0.5, 0.3])
+
+    @property
+    def latent(self):
+        return np.arange(12.0).reshape(4, 3), np.full((4, 3), 0.25)
+
+    def predict(self, X):
+        return SimpleNamespace(mean=X, var=np.ones_like(X))
+
+
+def test_three_dimensions_go_back_to_where_they_came_from():
+    """Their order is not its own inverse, as every order of two is."""
+    posterior = object.__new__(ThreeDimensions)
+    found = LatentMap(posterior, Standardised(np.zeros(3), np.ones(3)))
+    points = posterior.latent[0]
+    np.testing.assert_array_equal(found.latent.mean, points[:, [1, 2, 0]])
+    np.testing.assert_array_equal(found.at(found.latent.mean).mean, points)
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import cavity
-from cavity.estimators.time_tables import time_data
+from cavity.estimators.kept_times import rows_from, rows_record
+from cavity.estimators.time_tables import TimeData, time_data
 from cavity.estimators.times import (
     check_times,
     following,
@@ -69,24 +70,22 @@ def test_new_rows_are_at_the_times_that_follow(dated):
     assert copy._data.index.equals(DAYS[: ROWS + 6])
 
 
+KINDS = [
+    pd.date_range("2024-01-31", periods=9, freq="ME"),
+    pd.date_range("2024-01-01", periods=9, freq="B"),
+    pd.date_range("2024-01-01", periods=9, freq="36h", tz="Europe/Paris"),
+    pd.period_range("2024-01", periods=9, freq="M"),
+    pd.timedelta_range("1h", periods=9, freq="15min"),
+    pd.RangeIndex(9),
+    pd.Index(np.arange(9) * 3 + 1980),
+    pd.Index(0.1 * np.arange(9)),
+]
+HOLIDAYS = pd.offsets.CustomBusinessDay(holidays=["2024-01-04", "2024-01-09"])
+
+
 def test_times_that_follow():
     """Every kind of index, against the longer one that it is the beginning of."""
-    kinds = [
-        pd.date_range("2024-01-31", periods=9, freq="ME"),
-        pd.date_range("2024-01-01", periods=9, freq="B"),
-        pd.date_range("2024-01-01", periods=9, freq="36h", tz="Europe/Paris"),
-        pd.date_range(
-            "2024-01-01",
-            periods=9,
-            freq=pd.offsets.CustomBusinessDay(holidays=["2024-01-04", "2024-01-09"]),
-        ),
-        pd.period_range("2024-01", periods=9, freq="M"),
-        pd.timedelta_range("1h", periods=9, freq="15min"),
-        pd.RangeIndex(9),
-        pd.Index(np.arange(9) * 3 + 1980),
-        pd.Index(0.1 * np.arange(9)),
-    ]
-    for index in kinds:
+    for index in (*KINDS, pd.date_range("2024-01-01", periods=9, freq=HOLIDAYS)):
         for known in (2, 5):
             before, expected = index[:known], index[known:]
             found = following(before, len(expected))
@@ -99,6 +98,15 @@ def test_times_that_follow():
             if not numbered_from_zero(index):
                 rows = rows_that_follow("X", index, before, len(expected))
                 np.testing.assert_array_equal(rows, np.arange(known, 9))
+
+
+@pytest.mark.parametrize("index", KINDS, ids=lambda index: str(index.dtype))
+def test_times_come_back_from_files(index):
+    data = TimeData(np.zeros((9, 1)), np.zeros((9, 0)), True, index)
+    found = rows_from(rows_record(data)).index
+    assert type(found) is type(index)
+    assert found.equals(index)
+    assert found.dtype == index.dtype
 
 
 def test_business_days_leave_weekends_out_and_name_holidays():

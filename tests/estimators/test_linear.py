@@ -162,6 +162,19 @@ def test_columns_of_one_category_are_a_group(library):
     assert set(found.select(0.1)) == set(np.flatnonzero(table["selected"]))
 
 
+def test_a_selected_set_has_few_errors_on_average():
+    """The last of it alone may be less certain than that."""
+    positive = np.array([0.7, 0.99, 0.02, 0.85])
+    negative = np.array([0.2, 0.01, 0.95, 0.1])
+    numbers = np.zeros(4)
+    of_signs = (negative, positive, None, None)
+    found = cavity.diagnostics.Coefficients(numbers, numbers, numbers, numbers, *of_signs)
+    # errors 0.01, 0.05, 0.15 and 0.3, the means of the first 0.01, 0.03, 0.07 and 0.1275
+    assert found.select(0.1).tolist() == [1, 2, 3]
+    assert found.select(0.05).tolist() == [1, 2]
+    assert found.select(0.005).tolist() == []
+
+
 def test_groups_of_categories_by_prior():
     assert feature_groups([1, 1, 1], "laplace") is None
     for widths, prior, groups in [

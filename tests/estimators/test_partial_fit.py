@@ -49,6 +49,19 @@ def test_classes_are_named_in_the_first_call():
         cavity.GPClassifier().partial_fit(X, LABELS, classes=["low", "middle"])
 
 
+def test_classes_that_are_named_have_their_own_order(monkeypatch):
+    learned = []
+
+    def learn(self, settings, X, places, *rest):
+        learned.append(places)
+
+    monkeypatch.setattr(cavity.GPClassifier, "_learn", learn)
+    model = cavity.GPClassifier(n_inducing=5)
+    model.partial_fit(X[:9], LABELS[:9], classes=["low", "middle", "high"])
+    assert list(model.classes_) == ["high", "low", "middle"]
+    np.testing.assert_array_equal(model.classes_[learned[0].astype(int)], LABELS[:9])
+
+
 def test_what_has_no_small_past():
     with pytest.raises(ValueError, match="a full GP grows with its rows"):
         cavity.GPRegressor(n_inducing=None).partial_fit(X, Y)

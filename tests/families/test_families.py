@@ -194,6 +194,23 @@ def test_what_makes_no_sense_is_refused(message, given, fields):
         asked(given, **fields)
 
 
+@pytest.mark.parametrize(
+    ("model", "option", "typed", "setting", "value"),
+    [
+        ("gp", "--inducing", "full", "n_inducing", None),
+        ("gp", "--power", "auto", "power", "auto"),
+        ("linear", "--integrate", "noise,prior", "integrate", ["noise", "prior"]),
+        ("linear", "--mean", "zero", "fit_intercept", False),
+        ("network", "--hidden", "10,5", "hidden", (10, 5)),
+        ("state-space", "--method", "power_ep", "hidden", "chain"),
+        ("state-space", "--method", "tied", "hidden", "tied"),
+    ],
+)
+def test_what_is_typed_becomes_a_setting(model, option, typed, setting, value):
+    request = Request("t.csv", "m.cavity", ["y"], model, seed=7, options={option: typed})
+    assert ask(request, FAMILIES).parameters == {setting: value, "random_state": 7}
+
+
 @pytest.mark.parametrize("option", ["--method", "--kernel", "--inducing", "--mean", "--restarts"])
 def test_a_default_that_is_typed_asks_for_nothing(option):
     """Also where the family has no use for the option."""

@@ -12,7 +12,8 @@ from scipy.linalg import block_diag
 
 import cavity
 from cavity import kernels, likelihoods
-from cavity.inducing import InBase, OfParts, Points
+from cavity.inducing import InBase, OfParts, Points, covariance
+from cavity.inducing.base import variances_from
 from tests.oracle import dense
 from tests.tolerances import assert_close
 
@@ -118,6 +119,15 @@ def whole(X):
     """Both terms as one dense model: Kuf, Kuu and the variances of the function."""
     K, crossed, variances = on_paper(X)
     return np.concatenate(crossed), block_diag(*K), np.diag(sum(variances))
+
+
+def test_a_factor_of_a_sum_is_one_of_each_term():
+    plain, scaled = SUM + BESIDE, 2.5 * (SUM + BESIDE)
+    for other in (VARIABLES, Points(NEW)):
+        expected = 2.5 * covariance(plain, VARIABLES, other)
+        assert_close(covariance(scaled, VARIABLES, other), expected, "algebra")
+    variances = variances_from(VARIABLES, scaled)
+    assert_close(variances, 2.5 * variances_from(VARIABLES, plain), "algebra")
 
 
 WAYS: dict[str, Any] = {

@@ -1,6 +1,7 @@
 """Plans: which stages follow which, and what is kept, with answers in the place of fits."""
 
 import ast
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -186,13 +187,13 @@ def hidden(monkeypatch):
     return HiddenStart((), (np.zeros((2, 1)),))
 
 
-def of_deep(answers, hidden, budget=100):
+def of_deep(answers, hidden, budget=100, start=SPARSE):
     method = cavity.TiedPowerEP(batch=2, max_sweeps=1000)
     posterior = SimpleNamespace(process=None)
     single = {"sparse/start-1": result(9.0), "sparse/best": result(2.0, posterior=posterior)}
     run, table = run_of(single | answers, power=1.0)
     settings: dict[str, Any] = {"points": 3, "method": method, "seed": 0, "budget": budget}
-    settings["starts"] = [SPARSE, SPARSE]
+    settings["starts"] = [start, start]
     single["sparse/start-2"] = result(9.0)
     table.answers |= single
     found = run.carry_out(lambda run: deep.deep_plan(run, hidden=hidden, **settings))
@@ -225,6 +226,15 @@ def test_a_deep_fit_below_its_sparse_gp_is_made_again_and_ends_at_its_start(hidd
     assert "this is its start" in found.message
     found, table = of_deep(answers | {"deep-again": result(1.0)}, hidden)
     assert (found.objective, table.names[-1]) == (1.0, "deep-again-end")
+
+
+def test_a_sparse_gp_of_some_rows_is_compared_row_by_row(hidden, monkeypatch):
+    """It has -2 nats for its one row, and the deep model -3.5 for both."""
+    monkeypatch.setattr(deep, "SETTINGS", dataclasses.replace(deep.SETTINGS, rows=1))
+    labels = cavity.GP(SPARSE.kernel, cavity.likelihoods.Bernoulli(), SPARSE.inducing)
+    found, table = of_deep({"deep": result(9.0), "deep-end": result(3.5)}, hidden, start=labels)
+    assert table.names[-2:] == ["deep", "deep-end"]
+    assert found.objective == 3.5
 
 
 def test_an_interrupted_sparse_gp_becomes_a_deep_model_all_the_same(hidden):

@@ -321,8 +321,8 @@ def test_a_network_learns_what_is_not_linear(settled):
     ones = np.column_stack([X, np.ones(len(X))])
     line = np.column_stack([new, np.ones(200)]) @ np.linalg.lstsq(ones, y, rcond=None)[0]
     assert np.mean((mean - f) ** 2) < 0.5 * np.mean((line - f) ** 2)
-    joint = result.posterior.joint(new[:5])
-    assert_close(np.diag(joint.cov), var[:5], "factorised")
+    cov = np.asarray(result.posterior.joint(new[[0, 0, 1]]).cov)  # equal rows have one value
+    assert_close(cov[[0, 0, 1, 2], [0, 1, 1, 2]], np.asarray(var)[[0, 0, 0, 1]], "factorised")
 
 
 @pytest.mark.slow

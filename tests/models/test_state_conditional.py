@@ -8,10 +8,13 @@ import pytest
 import cavity
 from cavity.inference.energy import beliefs, energy
 from cavity.inference.factors.tied import TiedSite
+from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.hidden_values import HiddenSites
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.learning.data.arrays import prepare
 from cavity.learning.initialisation.state_space import conditional_sites
 from cavity.learning.plans.state_space import fit_state_space
+from cavity.models.state_space.conditional import AffinePaths, Paths
 from tests.oracle import kalman
 
 A, Q, R = np.array([[0.9, 0.2], [-0.3, 0.8]]), np.array([0.1, 0.2]), np.array([0.1, 0.3])
@@ -157,3 +160,17 @@ def test_sites_that_go_on_from_a_chain_keep_its_first_states():
     states = graph.factors[0].states(beliefs(graph, sites))
     np.testing.assert_allclose(states.mean[:6], chain.posterior.states.mean, atol=0.1)
     assert -energy(graph, sites) > chain.log_evidence - 5.0
+
+
+def test_outputs_spread_with_the_squares_of_slopes():
+    """Expected log densities of linear functions of Gaussian states, by hand."""
+    random = np.random.default_rng(2)
+    W, mean = random.normal(size=(2, 3)), random.normal(size=(4, 5, 2))
+    var, y = random.uniform(0.1, 1.0, size=(4, 5, 2)), random.normal(size=(5, 3))
+    paths = Paths(*map(jnp.asarray, (mean, var, mean, np.zeros_like(mean))))
+    functions = OutputMean(cavity.means.Linear(W), 3)
+    noise = np.array([0.1, 0.3, 0.2])
+    outputs = AffinePaths(cavity.likelihoods.Gaussian(noise), functions)
+    found = outputs(paths, (), Rows(jnp.zeros((5, 0)), jnp.asarray(y), jnp.ones((5, 3))))
+    square = (y - mean @ W) ** 2 + var @ W**2
+    np.testing.assert_allclose(found, -0.5 * (np.log(2 * np.pi * noise) + square / noise))

@@ -198,6 +198,22 @@ def test_legends_are_outside_of_the_axes():
         assert axes.get_legend().get_window_extent().y0 >= axes.get_window_extent().y1 - 1.0
 
 
+# ---------------------------------------------------------------------------- confusion
+
+
+def test_a_confusion_has_true_classes_down_and_shares_of_these():
+    counts = np.array([[3, 1], [0, 6]])
+    axes, _ = axes_of(lambda axes: plots.confusion(axes, counts, ["a", "b"]))
+    cells = {text.get_position()[::-1]: text.get_text().split("\n") for text in axes.texts}
+    assert cells == {
+        (0, 0): ["3", "75 %"],
+        (0, 1): ["1", "25 %"],
+        (1, 0): ["0", "0 %"],
+        (1, 1): ["6", "100 %"],
+    }
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted class", "true class")
+
+
 # -------------------------------------------------------------------- of every picture
 
 X = np.linspace(0.0, 1.0, 6)

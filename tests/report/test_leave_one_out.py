@@ -9,7 +9,9 @@ import pytest
 import cavity
 from cavity import likelihoods
 from cavity.report import leave_one_out as single_rows
+from cavity.report import targets
 from cavity.report.sections import number
+from cavity.report.subject import Subject
 from cavity.tables.schema import encode
 from tests.oracle import kernels as oracle
 from tests.report.fitting import fitted_to
@@ -56,6 +58,15 @@ def test_the_means_on_the_page_are_those_of_the_closed_form(written):  # noqa: F
         lowest = int(np.argmin(expected))
         row = f"{lowest + 1} {number(encoded.y[lowest, i])}"
         assert f"of the prediction {row} {number(float(expected[lowest]))}" in page.text
+
+
+def test_each_target_stands_beside_its_own_predictions():
+    subject = Subject(*scaled())
+    for i in range(2):
+        _, _, means, *_ = targets._left_out(subject, i)
+        (_, alone), (_, predicted) = means.rows
+        assert alone == np.mean(subject.single_rows.densities[:, i])
+        assert predicted == np.mean(subject.log_densities[:, i])
 
 
 @pytest.mark.slow

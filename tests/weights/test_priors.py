@@ -108,6 +108,19 @@ def test_student_t_is_a_scale_mixture(var):
     assert_close(found.log_mean, prior.tilted(mean, var, 1.0).log_mean, "quadrature")
 
 
+@pytest.mark.parametrize("name", ["laplace", "student-t", "horseshoe"])
+def test_weights_are_gaussian_given_their_scales(name):
+    """Averaged over local scales, by which draws go, these are the densities."""
+    prior, density = DENSITIES[name]
+    assert prior.has_local_scales
+    local = np.linspace(-60.0, 60.0, 24_001)
+    variance, log_share = map(np.asarray, prior.variance_given_scale(jnp.asarray(local)))
+    step = local[1] - local[0]
+    for w in (0.05, 0.4, 2.0):
+        found = np.sum(np.exp(log_share) * stats.norm.pdf(w, 0.0, np.sqrt(variance))) * step
+        np.testing.assert_allclose(found, density(w), rtol=1e-6)
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [*DENSITIES])
 def test_distribution_functions_of_tilted_weights(name):
