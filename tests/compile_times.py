@@ -27,7 +27,7 @@ from tests import selection
 CAUGHT = Path(__file__).parents[1] / "benchmarks" / "results" / "mutations.csv"
 # Processor seconds, with an empty folder of programs, above which a test is outside the sample
 # unless a fault is caught by it first, or it is about the code as a whole.
-MOST_SECONDS = 1.0
+MOST_SECONDS = 0.75
 TRACING = (
     "/jax/core/compile/jaxpr_trace_duration",
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
