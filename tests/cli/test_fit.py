@@ -180,12 +180,14 @@ def test_known_noise_takes_the_place_of_a_learned_one(here, tables):
 
 @pytest.mark.slow
 def test_kernels_name_columns(here, tables):
-    kernel = "rbf[height] + 2*linear[colour=red,smoker] * matern32[0]"
+    kernel = 'rbf[height] + 2*linear["colour=red",smoker] * matern32[0]'
     done = fit(tables / "train.csv", "--kernel", kernel, "--json")
     assert done.code == 0
-    assert done.json["kernel"] == "rbf[height] + 2 * linear[colour=red,smoker] * matern32[height]"
+    assert done.json["kernel"] == (
+        'rbf[height] + 2 * linear["colour=red",smoker] * matern32[height]'
+    )
     done = fit(tables / "train.csv", "--kernel", "rbf[smoker,colour]", "--json")
-    features = "smoker,colour=blue,colour=green,colour=red"
+    features = 'smoker,"colour=blue","colour=green","colour=red"'
     assert done.json["kernel"] == f"rbf[{features}]"
 
 

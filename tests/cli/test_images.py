@@ -83,7 +83,7 @@ def test_what_is_refused(bars_model):
     assert "conv5 + rbf" in why(*shaped, "--kernel", "rbf + linear")
     assert "larger than the image" in why(*shaped, "--kernel", "conv8")
     assert "invariant" in why(*shaped, "--parts", "place")
-    for kernel in ("conv5", "conv3x7 + rbf", "rbf + conv(rbf, 3x3, image=7x7)"):
+    for kernel in ("conv5", "conv3x7 + rbf", "rbf + conv(rbf, (3, 3), image=(7, 7))"):
         assert "give --image-shape" in why("--kernel", kernel)
     assert "add --image-shape" in why("--parts", "weighted")
     assert "'power_ep'" in why(*shaped, "--method", "laplace")

@@ -11,6 +11,7 @@ import cavity
 from cavity.estimators.settings import Settings
 from cavity.estimators.settings import build as build_model
 from cavity.learning.initialisation.screening import screen
+from cavity.parameters import FIXED
 
 pytestmark = pytest.mark.x32
 
@@ -95,10 +96,28 @@ def test_a_sum_over_one_patch_starts_as_its_base_kernel():
     random = np.random.default_rng(0)
     X = random.uniform(size=(60, 4))
     y = np.sin(3 * X[:, 1]) + 0.1 * random.normal(size=60)
-    alone, inside = started(X, y), started(X, y, kernel="conv(rbf, 2x2, image=2x2)")
+    alone, inside = started(X, y), started(X, y, kernel="conv(rbf, (2, 2), image=(2, 2))")
     base, expected = inside.kernel.base, alone.kernel
     np.testing.assert_allclose(base.lengthscale, expected.lengthscale, rtol=1e-4)
     np.testing.assert_allclose(base.variance, expected.variance, rtol=1e-4)
+
+
+@pytest.mark.parametrize("points", [None, 10])
+def test_values_of_a_text_stay_and_the_rest_starts_to_suit_them(points):
+    y = FUNCTIONS["a wave of many periods"]
+    text = "periodic(period=0.3, fixed=True) * rbf(variance=7) + rbf(lengthscale=0.5)"
+    setting = {"kernel": text, "n_inducing": points, "likelihood": "gaussian"}
+    starts, maps = build_model(Settings(**setting), UNIT, y[:, None], {})
+    assert len(starts) == (1 if points is None else 3)
+    for kernel in (start.kernel for start in starts):
+        np.testing.assert_array_equal(kernel.first.first.period, [0.3])
+        np.testing.assert_array_equal(kernel.first.second.variance, 7.0)
+        np.testing.assert_array_equal(kernel.second.lengthscale, [0.5])
+        assert kernel.first.second.lengthscale[0] != 1.0
+    assert maps.kernel.first.first.period == FIXED
+    assert maps.kernel.first.second.variance != FIXED
+    others = started(UNIT, y, kernel=text, likelihood="heteroscedastic")
+    np.testing.assert_array_equal(others.kernel[0].first.first.period, [0.3])
 
 
 def test_known_noise_stays_and_the_rest_starts_to_suit_it():

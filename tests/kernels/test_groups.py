@@ -59,13 +59,13 @@ def test_groups_from_text_are_those_of_the_columns_that_it_names():
     whole = kernels.parse("rbf", 5, names, GROUPS)
     assert whole.groups == GROUPS
     assert whole.lengthscale.shape == (3,)
-    some = kernels.parse("matern32[z,c=d,c=a] + linear + rbf[x,z]", 5, names, GROUPS)
+    some = kernels.parse('matern32[z,"c=d","c=a"] + linear + rbf[x,z]', 5, names, GROUPS)
     first, last = some.first.first, some.second
     assert first.kernel.groups == (0, 1, 1)
     assert first.kernel.lengthscale.shape == (2,)
     assert last.kernel.groups is None
     assert some.first.second.variance.shape == (5,)
-    assert kernels.text(some, names) == "matern32[z,c=d,c=a] + linear + rbf[x,z]"
+    assert kernels.text(some, names) == 'matern32[z,"c=d","c=a"] + linear + rbf[x,z]'
     assert kernels.parse("rbf", 5, names, range(5)).groups is None
     with pytest.raises(ValueError, match="2 groups were given for 5 input columns"):
         kernels.parse("rbf", 5, names, (0, 1))

@@ -5,22 +5,26 @@ import numpy as np
 import pytest
 
 from cavity.kernels import RBF, Matern32, Orbit, Patches, SumOver, Warps
-from cavity.kernels.text_form import parse, text
+from cavity.kernels.text_form import parse, read
+from cavity.kernels.text_writing import text
 from tests.kernels.test_text_form import structure
 
-PLACED = "conv(rbf[pixels] * matern32[row,column], 3x2, image=6x4, positions)"
+PLACED = "conv(rbf[pixels] * matern32[row,column], (3, 2), image=(6, 4), positions=True)"
 CANONICAL = [
-    "conv(conv(rbf[0,1,2,3], 5x1, image=6x1), 2x2, image=6x4, positions)",
-    "conv(rbf, 3x2, image=6x4)",
-    "conv(rbf, 1x1, image=24x1)",
+    "conv(conv(rbf[0,1,2,3], (5, 1), image=(6, 1)), (2, 2), image=(6, 4), positions=True)",
+    "conv(rbf, (3, 2), image=(6, 4))",
+    "conv(rbf, (1, 1), image=(24, 1))",
     PLACED,
-    "0.5 * conv(rbf, 3x2, image=6x4, weights) + rbf",
-    "conv(rbf, 3x2, image=6x4) * conv(linear[0,2] + white, 2x2, image=6x4, stride=2)",
-    "conv((rbf + linear) * matern12, 2x2, image=4x3x2)",
-    "conv(rbf[pixels], 2x2, image=4x3x2, stride=2, channels=pooled, positions, weights)",
-    "conv(rbf, 2x2, image=4x3x2, channels=0) + conv(rbf, 2x2, image=4x3x2, channels=1)",
-    "conv(fourier(rbf[1,0], 20) + rbf[0,row], 3x2, image=6x4, positions)",
-    "conv(conv(rbf, 2x2, image=3x3), 3x3, image=6x4)",
+    "0.5 * conv(rbf(lengthscale=2), (3, 2), image=(6, 4), weights=True) + rbf",
+    "conv(rbf, (5, 3), image=(6, 4), weights=(0.0, 1.0, 2.0, 0.30000000000000004))",
+    "conv(rbf, (3, 2), image=(6, 4)) * conv(linear[0,2] + white, (2, 2), image=(6, 4), stride=2)",
+    "conv((rbf + linear) * matern12, (2, 2), image=(4, 3, 2))",
+    'conv(rbf[pixels], (2, 2), image=(4, 3, 2), stride=2, channels="pooled", positions=True, '
+    "weights=True)",
+    "conv(rbf, (2, 2), image=(4, 3, 2), channels=0) + conv(rbf, (2, 2), image=(4, 3, 2), "
+    "channels=1)",
+    "conv(fourier(rbf[1,0], 20) + rbf[0,row], (3, 2), image=(6, 4), positions=True)",
+    "conv(conv(rbf, (2, 2), image=(3, 3)), (3, 3), image=(6, 4))",
 ]
 
 
@@ -34,17 +38,18 @@ def test_writing_gives_back_what_was_read(written):
 @pytest.mark.parametrize(
     ("written", "canonical"),
     [
-        (" conv( rbf ,3 x 2,image = 6x4 ) ", "conv(rbf, 3x2, image=6x4)"),
+        (" conv( rbf ,(3 , 2),image = (6,4) ) ", "conv(rbf, (3, 2), image=(6, 4))"),
         (
-            "conv(rbf, 3x2, weights, positions, stride=1, channels=joint, image=6x4)",
-            "conv(rbf, 3x2, image=6x4, positions, weights)",
+            "conv(rbf, (3, 2), weights=True, positions=True, stride=1, channels='joint', "
+            "image=(6, 4))",
+            "conv(rbf, (3, 2), image=(6, 4), positions=True, weights=True)",
         ),
         (
-            "conv(rbf[0,1,2,3,4,5] * matern32[6,7], 3x2, image=6x4, positions)",
+            "conv(rbf[0,1,2,3,4,5] * matern32[6,7], (3, 2), image=(6, 4), positions=True)",
             PLACED,
         ),
-        ("conv(rbf[pixels,row], 1x1, image=6x4, positions)", None),
-        ("conv(rbf[pixels,column], 2x1, image=6x4, positions)", None),
+        ("conv(rbf[pixels,row], (1, 1), image=(6, 4), positions=True)", None),
+        ("conv(rbf[pixels,column], (2, 1), image=(6, 4), positions=True)", None),
     ],
 )
 def test_other_ways_of_writing(written, canonical):
@@ -56,51 +61,62 @@ def test_other_ways_of_writing(written, canonical):
 def test_texts_are_the_kernels_that_python_builds():
     parts = Patches((6, 4), (3, 2), positions=True)
     base = RBF(1.0, np.ones(6)).on(*range(6)) * Matern32(1.0, np.ones(2)).on(6, 7)
-    built, read = SumOver(parts, base), parse(PLACED, 24)
-    assert structure(read) == structure(built)
+    built, found = SumOver(parts, base), parse(PLACED, 24)
+    assert structure(found) == structure(built)
     assert text(built) == PLACED
-    pairs = zip(jax.tree.leaves(read), jax.tree.leaves(built), strict=True)
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(built), strict=True)
     assert all(np.array_equal(a, b) for a, b in pairs)
-    weighted = parse("conv(rbf, 3x2, image=6x4, stride=2, weights)", 24)
+    weighted = parse("conv(rbf, (3, 2), image=(6, 4), stride=2, weights=True)", 24)
     assert isinstance(weighted, SumOver)
     np.testing.assert_array_equal(weighted.weights, np.ones(4))
-    assert text(SumOver(Patches((6, 4), (3, 2), 2), RBF(), np.arange(4.0))) == (
-        "conv(rbf, 3x2, image=6x4, stride=2, weights)"
-    )
+    several = SumOver(Patches((6, 4), (3, 2), 2), RBF(), np.arange(4.0))
+    assert text(several, values=False) == text(weighted)
+
+
+def test_values_in_patches_have_dotted_names():
+    given = "conv(rbf(lengthscale=2, fixed=True), (3, 2), image=(6, 4)) + linear(variance=3)"
+    found = read(given, 24)
+    assert found.given == ("first.base.lengthscale", "second.variance")
+    assert found.fixed == ("first.base.lengthscale",)
 
 
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("conv5", "conv is written conv\\(rbf, 5x5, image=28x28\\)"),
-        ("conv3(rbf, 3x2, image=6x4)", "conv is written conv\\(rbf, 5x5, image=28x28\\)"),
+        ("conv5", "conv is written conv\\(rbf, \\(5, 5\\), image=\\(28, 28\\)\\)"),
+        ("conv3(rbf, (3, 2), image=(6, 4))", "conv is written conv\\(rbf"),
         ("conv", "conv is written"),
         ("conv()", "conv is written"),
         ("conv(rbf)", "conv is written"),
-        ("conv(rbf, 3x2, image=6x4", "conv is written"),
-        ("conv(3x2, image=6x4)", "'image=6x4' is not the size of a patch; conv is written"),
-        ("conv(rbf, 3, image=6x4)", "'3' is not the size of a patch"),
-        ("conv(rbf, 3x2.5, image=6x4)", "'3x2.5' is not the size of a patch"),
-        ("conv(rbf, 3x2)", "the size of an image is missing"),
-        ("conv(rbf, 3x2, image=6)", "'image=6' is not understood"),
-        ("conv(rbf, 3x2, image=6x4, position)", "'position' is not understood"),
-        ("conv(rbf, 3x2, image=6x4, positions=1)", "'positions=1' is not understood"),
-        ("conv(rbf, 3x2, image=6x4,)", "'' is not understood"),
-        ("conv(rbf, 3x2, image=6x4, image=6x4)", "image is given twice"),
-        ("conv(rbf, 3x2, image=6x5)", "6 x 5 are 30 columns, and the inputs have 24"),
-        ("conv(rbf, 7x2, image=6x4)", "larger than the image"),
-        ("conv(rbf, 3x2, image=6x4, stride=0)", "stride must be"),
-        ("conv(rbf, 3x2, image=6x4, channels=1)", "0 to 0, given 1"),
-        ("conv(2, 3x2, image=6x4)", "2 stands alone"),
-        ("conv(, 3x2, image=6x4)", "a kernel's name.*found ','"),
-        ("conv(rbf rbf, 3x2, image=6x4)", "expected \\+ or \\* or a comma, found 'rbf'"),
-        ("conv(rbf[6], 3x2, image=6x4)", "no column '6'; columns are numbered 0 to 5"),
-        ("conv(rbf[row], 3x2, image=6x4)", "no column 'row'; columns are numbered 0 to 5"),
-        ("conv(rbf[rows], 3x2, image=6x4, positions)", "no column 'rows'; did you mean 'row'"),
-        ("conv(rbf[pixels,0], 3x2, image=6x4)", "a column is given twice"),
+        (
+            "conv(rbf[pixels], 3x2, image=6x4x1, positions)",
+            "write conv\\(rbf\\[pixels\\], \\(3, 2\\), image=\\(6, 4, 1\\), positions=True\\)$",
+        ),
+        ("conv((3, 2), image=(6, 4))", "conv is written"),
+        ("conv(rbf, 3, image=(6, 4))", "3"),
+        ("conv(rbf, (3, 2.5), image=(6, 4))", "2.5"),
+        ("conv(rbf, x, image=(6, 4))", "'x' is no value of the size of a patch"),
+        ("conv(rbf, (3, 2))", "the size of an image is missing"),
+        ("conv(rbf, (3, 2), image=6)", "6"),
+        ("conv(rbf, (3, 2), image=(6, 4), position=True)", "'position=True' is not understood"),
+        ("conv(rbf, (3, 2), image=(6, 4), positions=1)", "'positions=1' is not understood"),
+        ("conv(rbf, (3, 2), image=(6, 4), weights=(1, 2))", "weights"),
+        ("conv(rbf, (3, 2), image=(6, 4), **x)", "'\\*\\*x' is not understood"),
+        ("conv(rbf, (3, 2), image=(6, 5))", "6 x 5 are 30 columns, and the inputs have 24"),
+        ("conv(rbf, (7, 2), image=(6, 4))", "larger than the image"),
+        ("conv(rbf, (3, 2), image=(6, 4), stride=0)", "stride must be"),
+        ("conv(rbf, (3, 2), image=(6, 4), channels=1)", "0 to 0, given 1"),
+        ("conv(2, (3, 2), image=(6, 4))", "2 stands alone"),
+        ("conv(rbf[6], (3, 2), image=(6, 4))", "no column '6'; columns are numbered 0 to 5"),
+        ("conv(rbf[row], (3, 2), image=(6, 4))", "no column 'row'; columns are numbered 0 to 5"),
+        (
+            "conv(rbf[rows], (3, 2), image=(6, 4), positions=True)",
+            "no column 'rows'; did you mean 'row'",
+        ),
+        ("conv(rbf[pixels,0], (3, 2), image=(6, 4))", "a column is given twice"),
         ("rbf[pixels]", "no column 'pixels'"),
-        ("conv(rbf, 3x2, image=6x4)[0]", "found '\\[0\\]'"),
-        ("cnv(rbf, 3x2, image=6x4)", "unknown kernel 'cnv'; did you mean 'conv'"),
+        ("conv(rbf, (3, 2), image=(6, 4))[0]", "found '\\[0\\]'"),
+        ("cnv(rbf, (3, 2), image=(6, 4))", "unknown kernel 'cnv'; did you mean 'conv'"),
     ],
 )
 def test_what_cannot_be_read_is_refused(written, message):

@@ -42,7 +42,7 @@ def test_cycles_are_told_with_their_columns():
 
 
 @pytest.mark.parametrize(
-    "kernel", ["rbf + linear", "fourier(rbf, 5)", "conv(periodic, 1x1, image=1x1)"]
+    "kernel", ["rbf + linear", "fourier(rbf, 5)", "conv(periodic, (1, 1), image=(1, 1))"]
 )
 def test_where_no_kernel_has_a_period_nothing_runs(kernel, monkeypatch):
     monkeypatch.setattr("cavity.learning.initialisation.periods.spacing", None)

@@ -5,8 +5,8 @@ The folders of the package are the floors. A module imports from its own floor o
 `gaussian_integral`; likelihoods: `log_link`, `predictive` and `support`; models:
 `coupled_classes`, `deep`, `inputs`, `latent`, `latent_gp`, `linear`, `posterior`, `process` and
 `state_space`);
-`kernels.text_form`, `kernels.expectations` and `kernels.random_fourier`, which name kernels,
-import them.
+`kernels.text_form`, its neighbours, `kernels.expectations` and `kernels.random_fourier`, which
+name kernels, import them.
 No module but the root's own `__init__` imports the root package.
 Floors 0 to 3 import only jax, numpy, equinox and jaxtyping; solvers of fixed points may use scipy
 too. scipy, optax, scikit-learn, threadpoolctl and blackjax enter at floor 4, all inside
@@ -66,7 +66,9 @@ SHARED_BY_SIBLINGS = {
     },
 }
 COLLECTORS = (
+    "cavity.kernels.words",
     "cavity.kernels.text_form",
+    "cavity.kernels.text_writing",
     "cavity.kernels.expectations",
     "cavity.kernels.random_fourier",
     "cavity.kernels.part_sums",

@@ -1,6 +1,5 @@
 """`cavity fit` for Gaussian processes, and for layers of them."""
 
-import re
 from typing import Any
 
 import jax
@@ -8,6 +7,7 @@ import jax
 from cavity.cli.rows import E, FitRows
 from cavity.cli.session import blaming, usage
 from cavity.cli.training_tables import in_batches
+from cavity.columns.kernel_columns import with_numbers
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classifier import GPClassifier
 from cavity.estimators.deep import DeepGPClassifier, DeepGPRegressor
@@ -23,7 +23,8 @@ from cavity.estimators.settings import (
 from cavity.inducing.base import Points
 from cavity.kernels.patch_text import CONV
 from cavity.kernels.stationary import RBF
-from cavity.kernels.text_form import parse, text
+from cavity.kernels.text_form import read
+from cavity.kernels.text_syntax import columns_in, words_in
 from cavity.learning.cost import estimate_cost
 from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.asked_inducing import Inducing
@@ -48,7 +49,10 @@ class FitKernels(FitRows[E]):
 
     def settings(self) -> dict[str, Any]:
         """The kernel by numbers of columns, because the estimator sees no names."""
-        return {"kernel": text(kernel_of(self.asked["kernel"], self.tables.schema))}
+        given, schema = self.asked["kernel"], self.tables.schema
+        kernel_of(given, schema)
+        places = {name: [number] for number, name in enumerate(schema.features)}
+        return {"kernel": with_numbers(schema.encoder.with_features(given), places)}
 
 
 class FitGP(FitKernels[GPRegressor | GPClassifier]):
@@ -155,17 +159,17 @@ class FitDeep(FitKernels[DeepGPRegressor | DeepGPClassifier]):
 
 def check_kernel(given: str) -> None:
     """Reads the kernel as if every column that it names were there."""
-    if re.search(rf"\b{CONV}", re.sub(r"\[[^\[\]]*\]", "", given)):
+    with blaming("--kernel"):
+        words, mentioned = words_in(given), {*map(str, columns_in(given))}
+    if any(word.startswith(CONV) for word in words):
         raise usage(
             "--kernel",
             "sums over patches are for the classes of images here: give --image-shape, such as "
             "28x28, and --kernel conv5, conv3x7 or conv5 + rbf; for other targets use "
             "cavity.GPRegressor in Python",
         )
-    inside = ",".join(re.findall(r"\[([^\[\]]*)\]", given))
-    columns = {column.strip() for column in inside.split(",")} - {""}
-    numbered = [int(column) for column in columns if column.isdecimal()]
+    numbered = [int(column) for column in mentioned if column.isdecimal()]
     count = min(max(numbered, default=0) + 1, 10_000)
-    names = [*map(str, range(count)), *sorted(columns - set(map(str, range(count))))]
+    names = [*map(str, range(count)), *sorted(mentioned - set(map(str, range(count))))]
     with blaming("--kernel"):
-        parse(given, len(names), names)
+        read(given, len(names), names)

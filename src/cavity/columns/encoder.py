@@ -1,7 +1,6 @@
 """Inputs of tables and data frames as numbers: what each column is, learned at the fit."""
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from cavity.columns import cells
 from cavity.columns.column_types import Evidence, refuse_many_texts
+from cavity.columns.kernel_columns import with_numbers
 from cavity.columns.notation import Notation
 from cavity.columns.numerals import Numerals
 from cavity.numerics.text import plural
@@ -125,18 +125,13 @@ class Encoder:
 
     def with_features(self, kernel: str) -> str:
         """A kernel's text with each categorical column replaced by the numbers of its features."""
-        places, start, features = {}, 0, self.features
+        places: dict[str, range] = {}
+        start, features = 0, self.features
         for column in self.columns:
             if column.kind == "categorical" and column.name not in features:
-                numbers = range(start, start + column.width)
-                places[column.name] = ",".join(map(str, numbers))
+                places[column.name] = range(start, start + column.width)
             start += column.width
-
-        def replaced(columns: re.Match[str]) -> str:
-            names = (name.strip() for name in columns[1].split(","))
-            return f"[{','.join(places.get(name, name) for name in names)}]"
-
-        return re.sub(r"\[([^\[\]]*)\]", replaced, kernel)
+        return with_numbers(kernel, places)
 
 
 def learn_encoder(seen: Sequence[Evidence]) -> Encoder:

@@ -18,6 +18,7 @@ from cavity.families.base import Family
 from cavity.families.deep import DEEP
 from cavity.families.values import whole
 from cavity.inference.propagation import AbstractPropagation, Linearised, Moments, Nodes
+from cavity.kernels.text_form import written
 from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.deep import chosen_start
 from cavity.learning.methods.methods import TiedPowerEP
@@ -311,6 +312,11 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
                 "at that of the inputs"
             )
         settings = dataclasses.replace(settings, names=None, feature_groups=None)
+    if written(settings.kernel, inputs.shape[1], settings.names).fixed:
+        raise ValueError(
+            f"the kernel {settings.kernel!r} holds a value, and a deep model learns those of all "
+            "layers: leave fixed=True out"
+        )
     starts, _ = build(settings, inputs, problem.outputs, problem.side, learn_mean=True)
     result = fit_deep(
         starts,

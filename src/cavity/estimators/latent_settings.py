@@ -7,13 +7,14 @@ from cavity.estimators.registry import LIKELIHOODS, METHODS, as_asked
 from cavity.families.values import one_of, whole
 from cavity.inference.propagation import Moments
 from cavity.kernels.base import AbstractKernel
-from cavity.kernels.text_form import parse
+from cavity.kernels.text_form import written
 from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.double_precision import in_double
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.support import Support
+from cavity.numerics.tree import named, with_named
 
 NAMES = ("auto", "power_ep", "tied")
 
@@ -51,14 +52,16 @@ def latent_kernel(kernel: object, dims: int) -> AbstractKernel:
     """
     if isinstance(kernel, AbstractKernel):
         return kernel
-    if not isinstance(kernel, str):
+    found = written(kernel, dims)
+    if found.fixed:
         raise ValueError(
-            "kernel must be text such as 'rbf + linear', or a kernel such as "
-            f"cavity.kernels.RBF(), given {kernel!r}"
+            f"the kernel {kernel!r} holds a value, which is for functions of known inputs: here "
+            "lengths are those of latent ones; leave fixed=True out"
         )
     nothing = np.zeros(dims)
     scales = Scales(nothing, np.full(dims, np.sqrt(dims)), nothing, 1.0)
-    return in_data_units(parse(kernel, dims), scales)
+    values = {name: named(found.kernel)[name] for name in found.given}
+    return with_named(in_data_units(found.kernel, scales), values)
 
 
 def latent_method(

@@ -1,7 +1,7 @@
 """From an estimator's settings and data to models with starting values."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 
 import equinox as eqx
@@ -33,7 +33,7 @@ from cavity.families.values import one_of, whole
 from cavity.inducing.base import AbstractInducing, Points
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.random_fourier import feature_count
-from cavity.kernels.text_form import parse
+from cavity.kernels.text_form import Written, written
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.validation import check_outputs
 from cavity.learning.initialisation.asked_inducing import Inducing, asked_inducing
@@ -48,6 +48,7 @@ from cavity.likelihoods.capabilities import GaussianInLatent, capability, number
 from cavity.likelihoods.support import Support
 from cavity.means import AbstractMean, BayesianLinear, Constant, Zero
 from cavity.models.gp import GP
+from cavity.numerics.tree import named, with_named
 from cavity.parameters import FIXED, Bijection, bijections
 
 FULL_ROWS = 1_000  # "auto" is the full GP up to here
@@ -239,7 +240,7 @@ def build(
     Raises:
         ValueError: for unknown names or impossible numbers, before any work.
     """
-    kernel = _kernel(settings, X.shape[1])
+    kernel, given_values, fixed = _kernel(settings, X.shape[1])
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
     given, count = _check_inducing(settings, *X.shape)
     # few inducing points would have to carry the weights too
@@ -255,7 +256,8 @@ def build(
     points = count if given is None else given.size
     starts = [model]
     if settings.standardise:
-        known = parts_given(settings)
+        values = {name: named(kernel)[name] for name in given_values}
+        known = dataclasses.replace(parts_given(settings), values=values)
         starts = started(model, known, X, y, side, points=points, seed=settings.seed)
     asked = settings.variables
     learned = bool(asked.learn)
@@ -273,10 +275,17 @@ def build(
         starts = [_with_inducing(m, chosen) for m, chosen in zip(starts, sets, strict=True)]
     elif given is not None:
         starts = [_with_inducing(m, given) for m in starts]
-    maps = bijections(starts[0])
+    maps = _held(bijections(starts[0]), fixed)
     if points is not None and not learned:
         maps = eqx.tree_at(lambda m: m.inducing, maps, _frozen(maps.inducing))
     return starts, maps
+
+
+def _held(maps: GP, names: Sequence[str]) -> GP:
+    """The bijections of a model with parameters of the first function's kernel held."""
+    several = isinstance(maps.kernel, tuple)
+    held = {f"kernel.{'0.' * several}{name}": FIXED for name in names}
+    return with_named(maps, held)
 
 
 def parts_given(settings: Settings) -> Given:
@@ -322,15 +331,8 @@ def _frozen(maps: Tree) -> Tree:
     return jax.tree.map(lambda _: FIXED, maps, is_leaf=lambda b: isinstance(b, Bijection))
 
 
-def _kernel(settings: Settings, n_inputs: int) -> AbstractKernel:
-    if isinstance(settings.kernel, AbstractKernel):
-        return settings.kernel
-    if not isinstance(settings.kernel, str):
-        raise ValueError(
-            "kernel must be text such as 'rbf + linear', or a kernel such as "
-            f"cavity.kernels.RBF(), given {settings.kernel!r}"
-        )
-    return parse(settings.kernel, n_inputs, settings.names, settings.feature_groups)
+def _kernel(settings: Settings, n_inputs: int) -> Written:
+    return written(settings.kernel, n_inputs, settings.names, settings.feature_groups)
 
 
 def _check_inducing(
@@ -351,7 +353,7 @@ def _check_inducing(
     if not isinstance(given, str):
         return Points(_points(given, columns)), None
     one_of("inducing", given, CHOICES)
-    explicit = feature_count(_kernel(settings, columns)) is not None
+    explicit = feature_count(_kernel(settings, columns).kernel) is not None
     if explicit and not isinstance(wanted, int):  # the full GP at the cost of the features
         return None, None
     if isinstance(wanted, str):

@@ -23,7 +23,8 @@ from cavity.kernels.stationary import (
     White,
 )
 from cavity.kernels.sum_over import SumOver
-from cavity.kernels.text_form import parse, text
+from cavity.kernels.text_form import parse
+from cavity.kernels.text_writing import text
 from cavity.kernels.warps import Warps
 
 __all__ = [

@@ -1,78 +1,65 @@
-"""Sums over patches as text: what follows the kernel of a patch in `conv(rbf, 5x5, ...)`."""
+"""Sums over patches as text: what stands in `conv(rbf, (5, 5), image=(28, 28))`."""
 
-import re
+import ast
 from typing import Any
+
+import numpy as np
 
 from cavity.kernels.parts import AbstractParts, Patches
 from cavity.numerics.text import plural
 
 CONV = "conv"
 FORM = (
-    f"{CONV} is written {CONV}(rbf, 5x5, image=28x28): the kernel of one patch, height and width "
-    "of a patch, and those of an image; then, where wanted, stride=2, channels=pooled or a "
-    "number, positions, weights"
+    f"{CONV} is written {CONV}(rbf, (5, 5), image=(28, 28)): the kernel of one patch, height and "
+    'width of a patch, and those of an image; then, where wanted, stride=2, channels="pooled" or '
+    "a number, positions=True, weights=True"
 )
-_OPTIONS = {
-    "image": r"image=(\d{1,5}x\d{1,5}(?:x\d{1,3})?)",
-    "stride": r"stride=(\d{1,5})",
-    "channels": r"channels=(joint|pooled|\d{1,3})",
-    "positions": r"(positions)",
-    "weights": r"(weights)",
-}
+_OPTIONS = ("image", "stride", "channels", "positions", "weights")
 
 
-def words_after_kernel(tokens: list[tuple[str, str]], start: int) -> tuple[int, int, list[str]]:
-    """Parse the words that follow the kernel of one patch.
-
-    Args:
-        tokens: of a text, each a kind and a value.
-        start: the first within the parentheses.
-
-    Returns:
-        Where the comma after the kernel is, where the closing parenthesis is, and the words
-        between them.
+def patches_of(call: ast.Call) -> tuple[Patches, np.ndarray | None]:
+    """The patches that a call asks for, and their weights; None where these are no parameters.
 
     Raises:
-        ValueError: where there is no comma or no parenthesis.
+        ValueError: for arguments that are not understood, and for patches that there cannot be.
     """
-    depth, comma = 0, None
-    for i, (_, value) in enumerate(tokens[start:], start):
-        if value == ")" and depth == 0 and comma is not None:
-            return comma, i, "".join(value for _, value in tokens[comma + 1 : i]).split(",")
-        depth += (value == "(") - (value == ")")
-        comma = i if value == "," and depth == 0 and comma is None else comma
-    raise ValueError(FORM)
-
-
-def read_patches(words: list[str]) -> tuple[Patches, bool]:
-    """The patches that words such as `5x5` and `image=28x28` ask for, and whether with weights.
-
-    Raises:
-        ValueError: for words that are not understood, and for patches that there cannot be.
-    """
-    patch, *others = words
-    if not re.fullmatch(r"\d{1,5}x\d{1,5}", patch):
-        raise ValueError(f"{patch!r} is not the size of a patch; {FORM}")
-    found: dict[str, str] = {}
-    for word in others:
-        name = word.partition("=")[0]
-        value = re.fullmatch(_OPTIONS.get(name, ""), word)
-        if name not in _OPTIONS or value is None:
-            raise ValueError(f"{word!r} is not understood; {FORM}")
+    if len(call.args) != 2:
+        raise ValueError(FORM)
+    found: dict[str, Any] = {}
+    for each in call.keywords:
+        name = each.arg or "**"
+        if name not in _OPTIONS:
+            raise ValueError(f"'{ast.unparse(each)}' is not understood; {FORM}")
         if name in found:
             raise ValueError(f"{name} is given twice")
-        found[name] = value[1]
+        found[name] = _literal(each.value, name)
     if "image" not in found:
         raise ValueError(f"the size of an image is missing; {FORM}")
-    channels: Any = found.get("channels", "joint")
+    for name in {"positions", "weights"} & set(found):
+        if not isinstance(found[name], bool | tuple) or found[name] == ():
+            raise ValueError(f"'{name}={found[name]}' is not understood; {FORM}")
+    weights = found.get("weights", False)
     parts = Patches(
-        _sizes(found["image"]),
-        _sizes(patch),
-        int(found.get("stride", 1)),
-        channels=int(channels) if channels.isdecimal() else channels,
-        positions="positions" in found,
+        found["image"],
+        _literal(call.args[1], "the size of a patch"),
+        found.get("stride", 1),
+        channels=found.get("channels", "joint"),
+        positions=found.get("positions", False) is True,
     )
-    return parts, "weights" in found
+    if weights is False:
+        return parts, None
+    return parts, np.ones(parts.size) if weights is True else np.array(weights, np.float64)
+
+
+def _literal(node: ast.expr, name: str) -> Any:
+    """A number, a truth value, text or a tuple of these."""
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        value = None
+    if not isinstance(value, bool | int | str | tuple):
+        raise ValueError(f"'{ast.unparse(node)}' is no value of {name}; {FORM}")
+    return value
 
 
 def checked_patches(parts: AbstractParts, columns: list[int] | None) -> Patches:
@@ -95,16 +82,17 @@ def checked_patches(parts: AbstractParts, columns: list[int] | None) -> Patches:
     return parts
 
 
-def write_patches(parts: Patches, base: str, *, weighted: bool) -> str:
-    """Text that is read as these patches, given the text of their kernel."""
+def write_patches(parts: Patches, base: str, weights: str) -> str:
+    """Text that is read as these patches, given the texts of their kernel and their weights."""
     *_, pixels = patch_columns(parts)
     # columns that are all the pixels of a patch have a word, which within sums has another meaning
     if f"{CONV}(" not in base:
         base = base.replace(f"[{','.join(map(str, range(pixels)))}]", "[pixels]")
-    words = [base, _size(parts.patch_shape), f"image={_size(parts.image_shape)}"]
+    channels = f'"{parts.channels}"' if isinstance(parts.channels, str) else parts.channels
+    words = [base, str(parts.patch_shape), f"image={parts.image_shape}"]
     words += [f"stride={parts.stride}"] * (parts.stride != 1)
-    words += [f"channels={parts.channels}"] * (parts.channels != "joint")
-    words += ["positions"] * parts.positions + ["weights"] * weighted
+    words += [f"channels={channels}"] * (parts.channels != "joint")
+    words += ["positions=True"] * parts.positions + [f"weights={weights}"] * bool(weights)
     return f"{CONV}({', '.join(words)})"
 
 
@@ -116,11 +104,3 @@ def patch_columns(parts: Patches) -> tuple[int, list[str], int]:
     if not parts.positions:
         return pixels, [], pixels
     return pixels + 2, [*map(str, range(pixels)), "row", "column"], pixels
-
-
-def _sizes(given: str) -> tuple[int, ...]:
-    return tuple(map(int, given.split("x")))
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))

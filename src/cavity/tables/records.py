@@ -17,7 +17,8 @@ from cavity.estimators.registry import (
 from cavity.families.base import Family
 from cavity.families.images import patches_of
 from cavity.kernels.base import AbstractKernel
-from cavity.kernels.text_form import parse, text
+from cavity.kernels.text_form import read
+from cavity.kernels.text_writing import text
 from cavity.learning.initialisation.asked_inducing import asked_inducing
 from cavity.models.base import AbstractModel
 from cavity.models.integrated_parameters import ParameterMarginal, integrated_parameters
@@ -163,13 +164,14 @@ def kernel_of(kernel: str, schema: Schema) -> AbstractKernel:
     """
     encoder = schema.encoder
     features = encoder.features
-    return parse(encoder.with_features(kernel), len(features), features, encoder.groups)
+    given = encoder.with_features(kernel)
+    return read(given, len(features), features, encoder.groups).kernel
 
 
 def kernel_word(kernel: object, schema: Schema) -> str:
     """A kernel by names of columns."""
     if isinstance(kernel, str):
-        return text(kernel_of(kernel, schema), schema.features)
+        return text(kernel_of(kernel, schema), schema.features, values=False)
     return kernel_in_words(kernel, schema.features)
 
 
@@ -185,7 +187,7 @@ def kernel_in_words(kernel: object, names: Sequence[str] | None = None) -> str:
     if isinstance(kernel, tuple):
         return ", ".join(kernel_in_words(each, names) for each in kernel)
     try:
-        return text(cast(AbstractKernel, kernel), names)
+        return text(cast(AbstractKernel, kernel), names, values=False)
     except ValueError:
         return type(kernel).__name__
 

@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.cycles import cycles_of, with_cycles
 from cavity.learning.data.scales import Scales, in_data_units, measure
 from cavity.learning.initialisation.screening import latent_guesses, screen, starting_kernel
@@ -15,6 +16,7 @@ from cavity.likelihoods.gaussian import Gaussian
 from cavity.likelihoods.latent_values import initial_latents
 from cavity.means import BayesianLinear, Constant, Zero
 from cavity.models.gp import GP
+from cavity.numerics.tree import with_named
 
 # The noise variance of a regression on latent guesses to begin with, as a share of their
 # variance; the defaults of likelihoods with a scale suit it.
@@ -23,11 +25,23 @@ NOISE = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Given:
-    """Parts of a model given by the user, which initialisation leaves unchanged."""
+    """Parts of a model given by the user, which initialisation leaves unchanged.
+
+    Attributes:
+        kernel: whether the whole kernel is given.
+        likelihood: whether the likelihood is.
+        mean: whether the mean is.
+        values: numbers of a kernel that are given, by dotted name: the first function's kernel.
+    """
 
     kernel: bool = False
     likelihood: bool = False
     mean: bool = False
+    values: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+    def held(self, kernel: AbstractKernel) -> AbstractKernel:
+        """The kernel with the numbers that are given."""
+        return with_named(kernel, self.values)
 
 
 def started(
@@ -85,16 +99,16 @@ def _gaussian(
         model = eqx.tree_at(lambda m: m.likelihood, model, likelihood)
     if given.kernel:
         return [model]
-    model = _with_kernel(model, starting_kernel(model.kernels[0], scales))
+    model = _with_kernel(model, given.held(starting_kernel(model.kernels[0], scales)))
     variance = model.likelihood.variance  # type: ignore[attr-defined]
     known = variance if noise is None and given.likelihood else noise
     level = None if known is None else float(np.mean(known))
-    found = screen(model, X, y, points=points, noise=level, seed=seed)
+    found = screen(model, X, y, points=points, noise=level, seed=seed, given=given.values)
     if points is None:
         return [found]
     cycles = cycles_of(found.kernels[0], range(X.shape[1]))
     periods = tuple((cycle, cycle.period) for cycle in cycles)
-    model = _with_kernel(model, with_cycles(model.kernels[0], periods))
+    model = _with_kernel(model, given.held(with_cycles(model.kernels[0], periods)))
     if known is not None:
         return [found, model]
     quiet = eqx.tree_at(lambda m: m.likelihood.variance, model, variance / 10)
@@ -109,9 +123,10 @@ def _others(
     model = _centred(model, given, scales)
     noise = NOISE * scales.y_spread**2
     if not given.kernel:
-        kernel = starting_kernel(model.kernels[0], scales)
+        kernel = given.held(starting_kernel(model.kernels[0], scales))
         stand_in = GP(kernel, Gaussian(noise), None, model.mean)
-        found: Any = screen(stand_in, X, guesses, points=points, seed=seed)
+        held = given.values
+        found: Any = screen(stand_in, X, guesses, points=points, seed=seed, given=held)
         model, noise = _with_kernel(model, found.kernel), float(found.likelihood.variance)
     if not given.likelihood:
         spread = dataclasses.replace(scales, y_spread=float(np.sqrt(noise / NOISE)))

@@ -1,6 +1,7 @@
 """Starting values of kernels, screened by the evidence of a few rows."""
 
 import dataclasses
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from cavity.likelihoods.support import Support
 from cavity.models.gp import GP
 from cavity.numerics.chunking import padded_size
 from cavity.numerics.jit import compiled
+from cavity.numerics.tree import with_named
 from cavity.numerics.types import Array
 from cavity.parameters import Units, describe
 
@@ -88,6 +90,7 @@ def screen(
     points: int | None = None,
     noise: float | None = None,
     seed: int = 0,
+    given: Mapping[str, np.ndarray] = types.MappingProxyType({}),
 ) -> GP:
     r"""The model with the best of a few lengthscales and periods, and variances that go with them.
 
@@ -109,6 +112,7 @@ def screen(
         points: the number of inducing points that are to come; None for a full GP.
         noise: the noise variance where it is known and stays as it is.
         seed: of the subset.
+        given: numbers of the kernel, by dotted name, that are not to be chosen.
 
     References:
         van der Wilk (2018), item 47; Titsias (2009) for the bound.
@@ -118,14 +122,16 @@ def screen(
     count = len(X) if points is None else min(points, len(X))
     others = X[:0] if count == len(X) else X[random.choice(len(X), count, replace=False)]
     both = np.concatenate([X[kept], others])
-    rows = _Rows(model, _padded(both), len(both), y[kept], noise)
+    rows = _Rows(model, _padded(both), len(both), y[kept], noise, given)
     best = rows.best(())
     if best is None:
         return model
     candidates = candidate_periods(model.kernels[0], X, y, seed)
+    candidates = [each for each in candidates if ".".join(each.cycle.path) not in given]
     for cycle, periods in candidates * (2 if len(candidates) > 1 else 1):
         best = _with_period(rows, best, cycle, periods)
-    return _with_scale(model, best.kernel, best.scale, best.noise, X.shape[1])
+    found = _with_scale(model, best.kernel, best.scale, best.noise, X.shape[1])
+    return eqx.tree_at(lambda m: m.kernel, found, with_named(found.kernels[0], given))
 
 
 class _Start(NamedTuple):
@@ -157,6 +163,7 @@ class _Rows(NamedTuple):
         count: the number of both.
         y: outputs of these rows, NaN where missing.
         noise: the noise variance where it is known.
+        given: numbers of the kernel that stay as they are, by dotted name.
     """
 
     model: GP
@@ -164,6 +171,7 @@ class _Rows(NamedTuple):
     count: int
     y: np.ndarray
     noise: float | None
+    given: Mapping[str, np.ndarray]
 
     def best(self, periods: Periods, places: Sequence[int] = range(len(FACTORS))) -> _Start | None:
         """The best of some factors of all lengths but known periods, of equals the first.
@@ -173,6 +181,7 @@ class _Rows(NamedTuple):
         best, tried = None, None
         for place in places:
             kernel = with_cycles(_stretched(self.model.kernels[0], FACTORS[place]), periods)
+            kernel = with_named(kernel, self.given)
             if tried is not None and eqx.tree_equal(kernel, tried):
                 break  # it has no other lengths
             tried, found = kernel, self._started(kernel, place, periods)
