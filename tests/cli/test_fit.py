@@ -191,6 +191,49 @@ def test_kernels_name_columns(here, tables):
     assert done.json["kernel"] == f"rbf[{features}]"
 
 
+def test_constraints_of_parameters(here, tables):
+    options = ("--fix", "likelihood.variance=2", "--bound", "kernel.kernel.variance=:50")
+    kernel = ("--kernel", "rbf(lengthscale=0.4, fixed=True)[height]", "--ignore", "colour")
+    prior = ("--prior", "mean.value=normal(70, 5)")
+    done = fit(tables / "train.csv", *options, *kernel, *prior, "--json")
+    assert done.code == 0, done.err
+    asked = {
+        "kernel.kernel.lengthscale": "fixed",
+        "likelihood.variance": "fixed at 2",
+        "kernel.kernel.variance": "below 50",
+        "mean.value": "prior normal(70, 5)",
+    }
+    assert done.json["constraints"] == asked
+    assert done.json["kernel"] == "rbf[height]"
+    learned = done.json["parameters"]
+    assert learned["likelihood.variance"] == 2.0
+    assert learned["kernel.kernel.lengthscale"] == [0.4]
+    assert learned["kernel.kernel.variance"] < 50.0
+    assert "constraint    kernel.kernel.lengthscale fixed" in run("show", "m.cavity").out
+    assert (
+        "the model holds kernel"
+        in run("update", "m.cavity", tables / "train.csv", "--out", "n.cavity").err
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--fix", "likelihood.variance", "not a name and a value, with = between them"),
+        ("--fix", "likelihood.variance=much", "takes numbers, given 'much'"),
+        ("--bound", "kernel.variance=3", "LOW:HIGH, such as 0.1:10, given '3'"),
+        ("--prior", "kernel.variance=lognorm(1, 2)", "there is no prior 'lognorm'"),
+        ("--fix", "noise=1", "no parameter 'noise': known: kernel.variance"),
+        ("--kernel", "rbf[body mass index]", 'write rbf["body mass index"]'),
+        ("--kernel", "rbf(lengthscale=0)", "must lie in (0, inf)"),
+    ],
+)
+def test_constraints_that_are_refused(here, tables, option, value, message):
+    done = fit(tables / "train.csv", option, value)
+    assert done.code in (1, 2)
+    assert message in " ".join(done.err.split())
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("mean", ["zero", "linear"])
 def test_means(here, tables, mean):

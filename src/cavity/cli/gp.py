@@ -33,7 +33,8 @@ from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.methods.methods import TiedPowerEP
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.gp import GP
-from cavity.tables.records import kernel_of
+from cavity.parameters.priors_text import prior_of
+from cavity.tables.records import written_kernel
 
 MINIBATCH = 1_000  # rows of a minibatch of a long table
 WORTH_SAYING = 10.0  # seconds of an estimate from which on it is printed
@@ -50,7 +51,7 @@ class FitKernels(FitRows[E]):
     def settings(self) -> dict[str, Any]:
         """The kernel by numbers of columns, because the estimator sees no names."""
         given, schema = self.asked["kernel"], self.tables.schema
-        kernel_of(given, schema)
+        written_kernel(given, schema)
         places = {name: [number] for number, name in enumerate(schema.features)}
         return {"kernel": with_numbers(schema.encoder.with_features(given), places)}
 
@@ -84,8 +85,11 @@ class FitGP(FitKernels[GPRegressor | GPClassifier]):
         return super().estimator()
 
     def settings(self) -> dict[str, Any]:
-        """Kernel, method and inducing variables as the estimator takes them."""
+        """Kernel, method, priors and inducing variables as the estimator takes them."""
         settings = super().settings() | {"method": self._method()}
+        with blaming("--prior"):
+            priors = {name: prior_of(text) for name, text in (self.asked["prior"] or {}).items()}
+        settings |= {"priors": priors} if priors else {}
         kind = self.asked["inducing_kind"]
         return settings if kind == "points" else settings | {"inducing": Inducing(kind=kind)}
 

@@ -54,6 +54,7 @@ def describe_fit(fitted: TableModel) -> str:
         *(("dates", f"{name} in {d.since}") for name, d in fitted.schema.dates.items()),
         ("model", f"{record['kernel']}, {noise}, {form}"),
         *(("priors", PRIORS[word]) for word in [record.get("priors")] if word in PRIORS),
+        *constraints_rows(record),
         ("log evidence", _evidence(record["log_evidence"])),
         ("learning", f"{converged} in {iterations}: {record['message']}"),
     ]
@@ -77,6 +78,12 @@ def describe_fit(fitted: TableModel) -> str:
     if record["test"] is not None:
         parts += ["on the test table:", describe_metrics(record["test"])]
     return "\n\n".join(parts)
+
+
+def constraints_rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A line for each parameter of which something was asked."""
+    asked = record.get("constraints", {}).items()
+    return [("constraint" if i == 0 else "", " ".join(each)) for i, each in enumerate(asked)]
 
 
 def _of_coefficients(fitted: TableModel) -> list[tuple[str, str]]:

@@ -154,6 +154,11 @@ def _check_model(path: str, fitted: TableModel) -> None:
 def _result(fitted: TableModel) -> Any:
     """The model's posterior and evidence, in its own units."""
     record = fitted.record
+    if record.get("constraints"):
+        raise DataError(
+            f"the model holds {', '.join(record['constraints'])}, and an update learns all "
+            "parameters: fit it again with the old rows and the new"
+        )
     rows = int(record.get("rows_seen", record["n_rows"]))
     value = record["log_evidence"] + rows * float(np.sum(np.log(fitted.output_scale)))
     known = {"jitter": record["jitter"], "tallies": fitted.tallies}

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from cavity.estimators.asked_constraints import constraints
 from cavity.estimators.settings import Settings, parts_given
 from cavity.families.values import one_of
 from cavity.learning.initialisation.default_priors import default_priors, priors_of_stream
@@ -29,9 +30,10 @@ def asked_priors(
     Raises:
         ValueError: for what names no priors.
     """
-    if not _asked(settings):
-        return None
-    return default_priors(model, parts_given(settings), X, y, side)
+    said = constraints(settings.fixed, settings.bounds, settings.priors, model)
+    weak = _asked(settings)
+    found = default_priors(model, parts_given(settings), X, y, side) if weak else None
+    return said.densities(model, found)
 
 
 def asked_priors_of_stream(settings: Settings) -> PriorsOf | None:
@@ -40,4 +42,6 @@ def asked_priors_of_stream(settings: Settings) -> PriorsOf | None:
 
 
 def _asked(settings: Settings) -> bool:
+    if isinstance(settings.priors, Mapping):
+        return True
     return settings.priors is not None and one_of("priors", settings.priors, PRIORS) != "none"

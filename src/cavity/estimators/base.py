@@ -76,6 +76,8 @@ class AbstractSearchSettings:
     """Settings of learning by maximum evidence; see `GPRegressor` for each."""
 
     standardise: object = True
+    fixed: object = None
+    bounds: object = None
     priors: object = "weak"
     n_restarts: object = 0
     max_iterations: object = 1000

@@ -61,7 +61,10 @@ class GPClassifier(
         mean: prior mean of the latent function: "constant", "zero", "linear" (its weights are
             integrated out in a full GP), or a mean object.
         standardise: start from the location and spread of the data; otherwise from unit values.
-        priors: of the parameters of a kernel that is named: "weak" or "none", see `GPRegressor`.
+        fixed: parameters that are not learned, by dotted name; see `GPRegressor`.
+        bounds: of parameters, by dotted name; see `GPRegressor`.
+        priors: of the parameters of a kernel that is named: "weak" or "none", or a dict of priors
+            by dotted name; see `GPRegressor`.
         n_restarts: further runs from perturbed starting values; the best is kept.
         max_iterations: iterations of one run at the most; 0 keeps the starting values.
         tolerance: a run ends when the objective falls by less than this many nats per iteration;

@@ -9,6 +9,7 @@ import numpy as np
 from cavity.estimators.asked_priors import asked_priors_of_stream
 from cavity.estimators.learning import Learned
 from cavity.estimators.settings import AUTO_INDUCING, Settings
+from cavity.kernels.text_syntax import gives_values
 from cavity.learning.plans.powers import DEFAULT
 from cavity.learning.streaming.result import kept_result
 from cavity.learning.streaming.update import update
@@ -40,6 +41,13 @@ def _check(settings: Settings) -> None:
         raise ValueError(
             "a full GP grows with its rows, so partial_fit needs inducing points: set n_inducing "
             'to a number such as 200, or leave "auto"'
+        )
+    text = settings.kernel if isinstance(settings.kernel, str) else "rbf"
+    asked = settings.fixed or settings.bounds or isinstance(settings.priors, Mapping)
+    if asked or gives_values(text):
+        raise ValueError(
+            "partial_fit learns all parameters again from every batch: leave fixed, bounds and "
+            'values in the text of the kernel out, and priors at "weak" or "none"'
         )
     if np.ndim(settings.power):  # type: ignore[arg-type]
         raise ValueError("partial_fit takes one power for all rows, given one per row")

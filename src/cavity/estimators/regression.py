@@ -1,7 +1,7 @@
 """Base of regressors: outputs checked and scaled, and predictions of them."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -18,6 +18,7 @@ from cavity.estimators.sampling import sample_outputs
 from cavity.estimators.settings import check
 from cavity.families.base import loaded
 from cavity.families.values import one_of, whole
+from cavity.kernels.text_syntax import gives_values
 from cavity.learning.data.batches import Batches
 from cavity.learning.data.scales import tally
 from cavity.learning.double_precision import in_double
@@ -68,7 +69,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         real = likelihood.support is Support.REAL
         scale, constant = self._relative_spread(y.reshape(len(y), -1), real=real)
         in_logarithms = any(latent.log_output for latent in likelihood.latent_functions)
-        if in_logarithms and isinstance(self.kernel, str) and isinstance(self.mean, str):
+        if in_logarithms and not self._has_values():
             scale = self._own_spread(y)
         if "noise_variance" in side and np.ptp(scale) > 0:
             raise ValueError(
@@ -280,6 +281,14 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             own = counted.spread[varies]
             spread[varies] = own / np.exp(np.mean(np.log(own)))
         return spread, ~varies
+
+    def _has_values(self):
+        """True if a parameter was given a value or bounds, in the units of the outputs."""
+        if not (isinstance(self.kernel, str) and isinstance(self.mean, str)):
+            return True
+        known = self.get_params(deep=False)
+        asked = (known.get(name) for name in ("fixed", "bounds", "priors"))
+        return gives_values(self.kernel) or any(isinstance(each, Mapping) for each in asked)
 
     def _own_spread(self, y):
         """The spread of one output; steps in the logarithm of its noise must not grow with it."""

@@ -68,10 +68,16 @@ class GPRegressor(
             At power 1 this is PITC. With Gaussian noise only.
         missing: "error", or "skip" to leave out outputs that are NaN.
         standardise: start from the location and spread of the data; otherwise from unit values.
+        fixed: parameters that are not learned, by dotted name as a printed model has it, with the
+            value that each keeps, in the units of the data: `{"likelihood.variance": 0.1}`; None
+            for where it starts.
+        bounds: a lower and an upper bound, of which one may be None, by dotted name:
+            `{"kernel.lengthscale": (0.1, 10.0)}`.
         priors: of the parameters of kernels and likelihoods that are named, which are learned
             by maximum a posteriori: "weak" centres variances, lengthscales and noise in units of
             the data, because few rows do not tell a noise from a function; many rows outweigh it;
-            "none" for maximum evidence. Objects are used as given.
+            "none" for maximum evidence. Objects are used as given. A dict has priors by dotted
+            name, `{"kernel.lengthscale": priors.LogNormal(1.0, 0.5)}`; the others are weak.
             `log_evidence_` is without them.
         n_restarts: further runs from perturbed starting values; the best is kept.
         max_iterations: iterations of one run at the most; 0 keeps the starting values.

@@ -1,7 +1,7 @@
 """From an estimator's settings and data to models with starting values."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TypeVar, cast
 
 import equinox as eqx
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity import likelihoods
+from cavity.estimators.asked_constraints import constraints, fixed_in_kernel
 from cavity.estimators.left_to_data import (
     check_growth,
     check_power,
@@ -48,8 +49,8 @@ from cavity.likelihoods.capabilities import GaussianInLatent, capability, number
 from cavity.likelihoods.support import Support
 from cavity.means import AbstractMean, BayesianLinear, Constant, Zero
 from cavity.models.gp import GP
-from cavity.numerics.tree import named, with_named
-from cavity.parameters import FIXED, Bijection, bijections
+from cavity.numerics.tree import named
+from cavity.parameters import FIXED, Bijection
 
 FULL_ROWS = 1_000  # "auto" is the full GP up to here
 AUTO_INDUCING = 200
@@ -77,6 +78,8 @@ class Settings:
     block_size: object = None
     missing: str = "error"
     standardise: object = True
+    fixed: object = None
+    bounds: object = None
     priors: object = "weak"
     n_restarts: object = 0
     max_iterations: object = 1000
@@ -240,7 +243,7 @@ def build(
     Raises:
         ValueError: for unknown names or impossible numbers, before any work.
     """
-    kernel, given_values, fixed = _kernel(settings, X.shape[1])
+    kernel, given_values, held = _kernel(settings, X.shape[1])
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
     given, count = _check_inducing(settings, *X.shape)
     # few inducing points would have to carry the weights too
@@ -253,39 +256,34 @@ def build(
         integrated=full and not (learn_mean or build_method(settings.method).samples),
     )
     model = _laid_out(kernel, likelihood, mean)
+    said = constraints(settings.fixed, settings.bounds, settings.priors, model, held)
     points = count if given is None else given.size
+    values = {name: named(kernel)[name] for name in given_values}
+    values |= fixed_in_kernel(model, said)
+    known = dataclasses.replace(parts_given(settings), values=values)
     starts = [model]
     if settings.standardise:
-        values = {name: named(kernel)[name] for name in given_values}
-        known = dataclasses.replace(parts_given(settings), values=values)
         starts = started(model, known, X, y, side, points=points, seed=settings.seed)
-    asked = settings.variables
-    learned = bool(asked.learn)
+    learned = bool(settings.variables.learn)
     if count is not None:
-        distinct = len(np.unique(X, axis=0))
-        learned = learned and count < distinct
-        how = {
-            "kind": one_of("the kind of inducing variables", asked.kind, KINDS),
-            "choice": one_of("inducing", asked.start, CHOICES),
-        }
-        sets = [
-            initial_inducing(m.latents[0].kernel, X, count, **how, seed=settings.seed)
-            for m in starts
-        ]
-        starts = [_with_inducing(m, chosen) for m, chosen in zip(starts, sets, strict=True)]
+        learned = learned and count < len(np.unique(X, axis=0))
+        starts = [_with_inducing(m, _chosen(settings, m, X, count)) for m in starts]
     elif given is not None:
         starts = [_with_inducing(m, given) for m in starts]
-    maps = _held(bijections(starts[0]), fixed)
+    starts = [said.started(each, known.names(each)) for each in starts]
+    maps = said.maps(starts[0], None)
     if points is not None and not learned:
         maps = eqx.tree_at(lambda m: m.inducing, maps, _frozen(maps.inducing))
     return starts, maps
 
 
-def _held(maps: GP, names: Sequence[str]) -> GP:
-    """The bijections of a model with parameters of the first function's kernel held."""
-    several = isinstance(maps.kernel, tuple)
-    held = {f"kernel.{'0.' * several}{name}": FIXED for name in names}
-    return with_named(maps, held)
+def _chosen(settings: Settings, model: GP, X: np.ndarray, count: int) -> AbstractInducing:
+    """So many inducing variables, at points chosen among the inputs."""
+    asked = settings.variables
+    kind = one_of("the kind of inducing variables", asked.kind, KINDS)
+    choice = one_of("inducing", asked.start, CHOICES)
+    kernel = model.latents[0].kernel
+    return initial_inducing(kernel, X, count, kind=kind, choice=choice, seed=settings.seed)
 
 
 def parts_given(settings: Settings) -> Given:

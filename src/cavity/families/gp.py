@@ -2,14 +2,17 @@
 
 from cavity.families.base import Family, Option, Rule, Setting
 from cavity.families.options import (
+    BOUNDS,
     BY_TASK,
     CLASSIFICATION,
+    FIXED,
     INDUCING,
     JITTER,
     KERNEL,
     MAX_ITERATIONS,
     MEAN,
     METHOD,
+    PRIOR,
     RANDOM_STATE,
     REGRESSION,
     RESTARTS,
@@ -72,6 +75,8 @@ GP = Family(
         Setting("inducing", "greedy"),
         MEAN,
         STANDARDISE,
+        FIXED,
+        BOUNDS,
         Setting(
             "priors",
             "weak",
@@ -91,6 +96,7 @@ GP = Family(
     ),
     only=BY_TASK | {REGRESSION: (*BY_TASK[REGRESSION], Setting("block_size"))},
     command=(
+        PRIOR,
         Setting(
             "inducing_kind",
             "points",
@@ -125,6 +131,11 @@ GP = Family(
             lambda asked: asked["method"] != "mcmc" and "draws" in asked["given"],
             "--draws",
             "draws are made with --method mcmc only",
+        ),
+        Rule(
+            lambda asked: "prior" in asked["given"] and asked["priors"] == "none",
+            "--prior",
+            "the others are weak then: leave --priors out",
         ),
         Rule(
             lambda asked: asked["method"] == "tied" and asked["n_inducing"] is None,

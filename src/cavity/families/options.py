@@ -54,6 +54,62 @@ def points_of(typed: str) -> int | str | None:
     return int(typed)
 
 
+def by_name(typed: list[str]) -> dict[str, str]:
+    """What was typed of parameters, such as `likelihood.variance=0.1`, by their names.
+
+    Raises:
+        ValueError: for what is not written so, and for a name that is given twice.
+    """
+    found: dict[str, str] = {}
+    for each in typed:
+        name, sign, value = each.partition("=")
+        if not (name.strip() and sign and value.strip()):
+            raise ValueError(f"'{each}' is not a name and a value, with = between them")
+        if name.strip() in found:
+            raise ValueError(f"{name.strip()} is given twice")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def fixed_of(typed: list[str]) -> dict[str, float | list[float]]:
+    """Values of parameters by name; several for several columns, with commas between them.
+
+    Raises:
+        ValueError: for what is no number.
+    """
+    found: dict[str, float | list[float]] = {}
+    for name, text in by_name(typed).items():
+        numbers = [_finite(name, each) for each in text.strip("()[]").split(",")]
+        found[name] = numbers[0] if len(numbers) == 1 else numbers
+    return found
+
+
+def bounds_of(typed: list[str]) -> dict[str, tuple[float | None, float | None]]:
+    """Bounds of parameters by name; None where there is none.
+
+    Raises:
+        ValueError: for what is no pair of numbers.
+    """
+    found: dict[str, tuple[float | None, float | None]] = {}
+    for name, text in by_name(typed).items():
+        low, sign, high = text.partition(":")
+        if not sign:
+            raise ValueError(f"bounds of {name} are LOW:HIGH, such as 0.1:10, given '{text}'")
+        both = [None if not end.strip() else _finite(name, end) for end in (low, high)]
+        found[name] = (both[0], both[1])
+    return found
+
+
+def _finite(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{name} takes numbers, given '{text.strip()}'")
+    return number
+
+
 def inducing(default: int, called: str, help: str) -> Setting:
     """The number of inducing points of a family that has no full GP.
 
@@ -115,6 +171,39 @@ MAX_ITERATIONS = Setting(
     1000,
     Whole(0),
     Option("--max-iterations", "N", "Of one run, at the most.", "whole"),
+)
+FIXED = Setting(
+    "fixed",
+    option=Option(
+        "--fix",
+        "NAME=VALUE",
+        'Keeps a parameter at a value in the units of the data, such as "likelihood.variance=0.1";'
+        " show has the names. Repeatable.",
+        "texts",
+        read=fixed_of,
+    ),
+)
+BOUNDS = Setting(
+    "bounds",
+    option=Option(
+        "--bound",
+        "NAME=LOW:HIGH",
+        'Keeps a parameter within bounds, such as "kernel.lengthscale=0.1:10" or "=0.1:". '
+        "Repeatable.",
+        "texts",
+        read=bounds_of,
+    ),
+)
+PRIOR = Setting(
+    "prior",
+    option=Option(
+        "--prior",
+        "NAME=PRIOR",
+        'Prior of a parameter, such as "kernel.lengthscale=lognormal(1, 0.5)", in place of its '
+        "weak one. Repeatable.",
+        "texts",
+        read=by_name,
+    ),
 )
 RESTARTS = Setting(
     "n_restarts",

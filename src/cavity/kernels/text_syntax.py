@@ -4,6 +4,8 @@ import ast
 import keyword
 import re
 
+from cavity.kernels.patch_text import CONV
+
 # Bounds of a text: characters, and parts within parts.
 LONGEST, DEEPEST = 100_000, 300
 SHOWN = 200  # characters of a text in messages
@@ -35,6 +37,19 @@ def words_in(text: str) -> set[str]:
     columns = {id(name) for index in indices for name in ast.walk(index)}
     names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
     return {node.id for node in names if id(node) not in columns}
+
+
+def gives_values(text: str) -> bool:
+    """True if a text gives a parameter a value.
+
+    Raises:
+        ValueError: for what is no expression.
+    """
+    calls = (node for node in ast.walk(expression(text)) if isinstance(node, ast.Call))
+    own = (
+        call for call in calls if not (isinstance(call.func, ast.Name) and call.func.id == CONV)
+    )
+    return any(call.keywords for call in own)
 
 
 def expression(text: str) -> ast.expr:

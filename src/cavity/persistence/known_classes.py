@@ -58,6 +58,13 @@ _OF_ESTIMATORS = {
     "methods.TiedPowerEP": "cavity.learning.methods.methods",
     "methods.MCMC": "cavity.learning.methods.mcmc",
     "methods.Inducing": "cavity.learning.initialisation.asked_inducing",
+    **{
+        f"priors.{name}": "cavity.parameters.priors"
+        for name in (
+            *("Flat", "Normal", "LogNormal", "LogitNormal", "HalfNormal", "Gamma"),
+            *("InverseGamma", "Beta", "LogStudentT", "LogInverseGamma"),
+        )
+    },
     "fits.ConvergenceReport": "cavity.inference.solvers.convergence",
     "fits.AtBound": "cavity.learning.results.at_bounds",
     "fits.UnseenPeriod": "cavity.learning.results.unseen_periods",

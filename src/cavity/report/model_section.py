@@ -64,6 +64,9 @@ def _kind(subject: Subject) -> list[tuple[str, Words]]:
     if fitted.powered:
         text = f"{record['power']} (0 is variational, 1 is expectation propagation)"
         facts.append(("power", text))
+    asked = [f"{name} {each}" for name, each in record.get("constraints", {}).items()]
+    if asked:
+        facts.append(("constraints", "; ".join(asked)))
     return facts
 
 

@@ -120,6 +120,7 @@ class TableFit(Ended):
     rows_seen: NotRequired[Large]
     batch_ids: NotRequired[list[str]]
     priors: NotRequired[str]
+    constraints: NotRequired[dict[str, str]]
 
 
 class Counts(TypedDict):

@@ -1,7 +1,7 @@
 """Records of fits of functions of rows: what model files and `cavity fit --json` say of them."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from cavity.estimators.registry import (
 from cavity.families.base import Family
 from cavity.families.images import patches_of
 from cavity.kernels.base import AbstractKernel
-from cavity.kernels.text_form import read
+from cavity.kernels.text_form import Written, read
 from cavity.kernels.text_writing import text
 from cavity.learning.initialisation.asked_inducing import asked_inducing
 from cavity.models.base import AbstractModel
@@ -156,7 +156,7 @@ def likelihood_word(likelihood: object, classes: int) -> str:
     return kinds.get(type(likelihood), as_asked(likelihood))
 
 
-def kernel_of(kernel: str, schema: Schema) -> AbstractKernel:
+def written_kernel(kernel: str, schema: Schema) -> Written:
     """The kernel of a text for the inputs of a table.
 
     Raises:
@@ -164,14 +164,13 @@ def kernel_of(kernel: str, schema: Schema) -> AbstractKernel:
     """
     encoder = schema.encoder
     features = encoder.features
-    given = encoder.with_features(kernel)
-    return read(given, len(features), features, encoder.groups).kernel
+    return read(encoder.with_features(kernel), len(features), features, encoder.groups)
 
 
 def kernel_word(kernel: object, schema: Schema) -> str:
     """A kernel by names of columns."""
     if isinstance(kernel, str):
-        return text(kernel_of(kernel, schema), schema.features, values=False)
+        return text(written_kernel(kernel, schema).kernel, schema.features, values=False)
     return kernel_in_words(kernel, schema.features)
 
 
@@ -202,13 +201,38 @@ def gp_record(estimator: OfGP, fitted: TableModel) -> dict[str, Any]:
     asked = estimator.priors
     record: dict[str, Any] = {
         "kernel": kernel_word(estimator.kernel, fitted.schema),
-        "priors": asked if isinstance(asked, str) else "given",
+        "priors": asked if isinstance(asked, str) else "weak",
         "power": float(cast(float, estimator.power_)),
         "power_table": None if table is None else [trial._asdict() for trial in table],
         "bracket": None if found is None else {name: getattr(found, name) for name in names},
         "verdict": estimator.verdict_ or None,
     }
+    constraints = constraints_record(estimator, fitted.schema)
+    record |= {"constraints": constraints} if constraints else {}
     return record | (class_form(cast(GPClassifier, estimator)) if fitted.classes else {})
+
+
+def constraints_record(estimator: OfGP, schema: Schema) -> dict[str, str]:
+    """What was asked for of single parameters, in words by dotted name."""
+    asked: list[Any] = [estimator.fixed, estimator.bounds, estimator.priors]
+    fixed, bounds, priors = (each if isinstance(each, Mapping) else {} for each in asked)
+    found: dict[str, str] = {}
+    if isinstance(estimator.kernel, str):
+        held = written_kernel(estimator.kernel, schema).fixed
+        first = "kernel.0" if isinstance(estimator.kernel_, tuple) else "kernel"
+        found |= {f"{first}.{name}": "fixed" for name in held}
+    for name, value in fixed.items():
+        found[name] = "fixed" if value is None else f"fixed at {_listed(value)}"
+    for name, (low, high) in bounds.items():
+        ends = [] if low is None else [f"above {low:g}"]
+        found[name] = " and ".join(ends if high is None else [*ends, f"below {high:g}"])
+    for name, prior in priors.items():
+        found[name] = "; ".join([*filter(None, [found.get(name)]), f"prior {prior}"])
+    return found
+
+
+def _listed(value: object) -> str:
+    return ", ".join(f"{each:g}" for each in np.ravel(np.asarray(value, float)))
 
 
 def class_form(estimator: GPClassifier) -> dict[str, Any]:

@@ -43,6 +43,12 @@ class Given:
         """The kernel with the numbers that are given."""
         return with_named(kernel, self.values)
 
+    def names(self, model: GP) -> tuple[str, ...]:
+        """Beginnings of the dotted names of what is given of a model."""
+        first = "kernel.0." if isinstance(model.kernel, tuple) else "kernel."
+        parts = [f"{part}." for part in ("kernel", "likelihood", "mean") if getattr(self, part)]
+        return (*parts, *(f"{first}{name}" for name in self.values))
+
 
 def started(
     model: GP,

@@ -31,6 +31,7 @@ from cavity.learning.run.sample import sample
 from cavity.learning.run.stages import Run
 from cavity.learning.search.restarts import Restarts
 from cavity.models.base import AbstractModel
+from cavity.parameters.constraints import Constraints
 from cavity.parameters.priors import flat, learned_with
 
 
@@ -46,8 +47,10 @@ def fit(
     blocks: ArrayLike | None = None,
     rows: Mapping[str, ArrayLike] | None = None,
     missing: str = "error",
+    fixed: Mapping[str, ArrayLike | None] | None = None,
+    bounds: Mapping[str, object] | None = None,
     bijections: AbstractModel | None = None,
-    priors: AbstractModel | None = None,
+    priors: AbstractModel | Mapping[str, object] | None = None,
     schedule: Sequence[AbstractModel] = (),
     sites: Sites | None = None,
     n_restarts: int = 0,
@@ -80,12 +83,16 @@ def fit(
         blocks: as in `infer`.
         rows: as in `infer`.
         missing: as in `infer`.
+        fixed: parameters that are not learned, by dotted name as `print(model)` has it, with
+            the value that each keeps: `{"likelihood.variance": 0.1}`; None for that of the model.
+        bounds: a lower and an upper bound, of which one may be None, by dotted name:
+            `{"kernel.lengthscale": (0.1, 10.0)}`. Parameters start within their bounds.
         bijections: an edited `cavity.parameters.bijections(model)`: `FIXED` entries are not
             learned, bounded ones stay within their bounds, and `INTEGRATED` ones are integrated
             out when all else was learned. A Gaussian likelihood's variance is
             FIXED anyway where the rows' own is known, because it has no effect then.
-        priors: an edited `cavity.parameters.priors.flat(model)`, for maximum a posteriori
-            learning.
+        priors: priors by dotted name, `{"kernel.lengthscale": priors.LogNormal(1.0, 0.5)}`, or an
+            edited `cavity.parameters.priors.flat(model)`, for maximum a posteriori learning.
         schedule: trees of bijections, each learned in turn before `bijections`: freeze
             parameters in an early one to release them later.
         sites: tied sites to start from, such as `found` of an earlier result for the same model;
@@ -117,18 +124,25 @@ def fit(
     References:
         Bui (2017), S23, S69; van der Wilk (2018), items 5 and 47.
     """
+    by_name = priors if isinstance(priors, Mapping) else {}
+    said = Constraints(fixed or {}, bounds or {}, by_name)
+    start = said.model(model) if said else model
+    given = said.densities(start, None if isinstance(priors, Mapping) else priors)
+    if said.fixed or said.bounds:
+        bijections = said.maps(start, bijections)
+        schedule = tuple(said.maps(start, maps) for maps in schedule)
 
     def sampled(sampler: MCMC) -> FitResult:
         if schedule:
             raise ValueError("MCMC() draws all parameters at once: leave schedule=()")
-        check_model(model, blocks, sampler)
+        check_model(start, blocks, sampler)
         return sample(
-            *(model, *in_memory(X, y), sampler),
+            *(start, *in_memory(X, y), sampler),
             jitter=jitter,
             rows=rows,
             missing=missing,
             bijections=bijections,
-            priors=priors,
+            priors=given,
             learn=max_iterations > 0,
             callback=callback,
             checkpoint=checkpoint,
@@ -136,22 +150,22 @@ def fit(
 
     def approximated(method: AbstractMethod) -> FitResult:
         data = as_training_data(
-            model, X, y, method=method, power=power, blocks=blocks, rows=rows, missing=missing
+            start, X, y, method=method, power=power, blocks=blocks, rows=rows, missing=missing
         )
-        check_schedule(model, schedule)
-        release = release_of(model, data, method, bijections, priors)
+        check_schedule(start, schedule)
+        release = release_of(start, data, method, bijections, given)
         last = bijections if release is None else release.maps
-        maps = (*_first_stage(model, method, sites, schedule), *schedule, last)
-        start, stages, first = checked_start(model, data.first_block, jitter, maps)
-        densities = flat(start) if priors is None else priors
+        maps = (*_first_stage(start, method, sites, schedule), *schedule, last)
+        checked, stages, first = checked_start(start, data.first_block, jitter, maps)
+        densities = flat(checked) if given is None else given
         if checkpoint is not None:
             settings = _remembered(stages, densities, release, sites)
             settings |= {"n_restarts": n_restarts, "max_iterations": max_iterations, "seed": seed}
             settings |= {"jitter": jitter, "tolerance": tolerance}
-            open_for(checkpoint, start, data, method, settings)
+            open_for(checkpoint, checked, data, method, settings)
         own = (data, method, densities, max_iterations, tolerance, callback)
         run = Restarts(*own, Searches(checkpoint), sites)
-        searches = (run, start, stages, first, n_restarts, seed)
+        searches = (run, checked, stages, first, n_restarts, seed)
         return _determined(*searches) if release is None else _released(*searches, release)
 
     return dispatch(method, approximated, sampled)

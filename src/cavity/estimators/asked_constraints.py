@@ -1,0 +1,53 @@
+"""Constraints of single parameters that estimators are asked for."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from cavity.models.gp import GP
+from cavity.numerics.tree import named
+from cavity.parameters.constraints import Constraints
+
+EXAMPLES = {
+    "fixed": '{"likelihood.variance": 0.1}',
+    "bounds": '{"kernel.lengthscale": (0.1, 10.0)}',
+}
+
+
+def constraints(
+    fixed: object, bounds: object, priors: object, model: GP, held: Sequence[str] = ()
+) -> Constraints:
+    """The constraints of a model's parameters.
+
+    Args:
+        fixed: as it was asked for.
+        bounds: as they were asked for.
+        priors: as they were asked for; a name says nothing of single parameters.
+        model: whose parameters they are of.
+        held: parameters of the first function's kernel that its text holds.
+
+    Raises:
+        ValueError: for names of no parameter, and for what is no such request.
+    """
+    for name, asked in (("fixed", fixed), ("bounds", bounds)):
+        if asked is not None and not isinstance(asked, Mapping):
+            raise ValueError(
+                f"{name} is a dict by dotted name, such as {EXAMPLES[name]}; given {asked!r}"
+            )
+    own = {f"{_first(model)}{name}": None for name in held}
+    given = [dict(each) if isinstance(each, Mapping) else {} for each in (fixed, bounds, priors)]
+    found = Constraints(own | given[0], *given[1:])
+    found.model(model)
+    return found
+
+
+def fixed_in_kernel(model: GP, said: Constraints) -> dict[str, np.ndarray]:
+    """The values of the first function's kernel that are fixed, by name within it."""
+    own, first = named(said.model(model)), _first(model)
+    names = [name for name, value in said.fixed.items() if value is not None]
+    return {n.removeprefix(first): own[n] for n in names if n.startswith(first)}
+
+
+def _first(model: GP) -> str:
+    """The beginning of the names of parameters of the first function's kernel."""
+    return "kernel.0." if isinstance(model.kernel, tuple) else "kernel."
