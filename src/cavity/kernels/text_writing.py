@@ -136,7 +136,7 @@ def _numbers(value: Any) -> str:
 def _tuples(value: np.ndarray | np.floating) -> str:
     if not np.ndim(value):
         return repr(float(value)).removesuffix(".0")
-    inside = [_tuples(each) for each in value]
+    inside = [_tuples(each) for each in np.asarray(value)]
     return f"({', '.join(inside)}{',' * (len(inside) == 1)})"
 
 
