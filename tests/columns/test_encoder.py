@@ -15,5 +15,5 @@ ENCODER = Encoder(
 def test_categories_in_a_kernel_are_the_numbers_of_their_features():
     assert ENCODER.features[4:] == ("size=large", "size=small", "size=tiny")
     assert ENCODER.groups == (0, 1, 1, 2, 3, 3, 3)
-    found = ENCODER.with_features("rbf[colour] * linear[size, x] + matern32[size=tiny]")
-    assert found == "rbf[1,2] * linear[4,5,6,x] + matern32[size=tiny]"
+    found = ENCODER.with_features('rbf[colour] * linear[size, x] + matern32["size=tiny"]')
+    assert found == "rbf[1, 2] * linear[4, 5, 6, x] + matern32['size=tiny']"
