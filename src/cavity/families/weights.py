@@ -17,7 +17,18 @@ def prior(default: str, help: str) -> Setting:
         help: of the option.
     """
     values = Names(PRIORS, objects=True)
-    return Setting("prior", default, values, Option("--prior", "NAME", help))
+    return Setting("prior", default, values, Option("--prior", "NAME", help, "texts", read=_one))
+
+
+def _one(typed: list[str]) -> str:
+    """The one name that was typed.
+
+    Raises:
+        ValueError: for several.
+    """
+    if len(typed) > 1:
+        raise ValueError(f"one prior is for all weights, given {' and '.join(typed)}")
+    return typed[0]
 
 
 EP = POWER.with_default(1.0)
