@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cavity.cli.embed import _as_whole
 from tests.cli.conftest import run
 from tests.estimators.test_embedding import FULL, MISSING, T, Y
 
@@ -78,6 +79,21 @@ def test_impute(folder):
     wrong = ((values - FULL)[:, :4] / scale)[MISSING[:, :4]]
     assert np.sqrt(np.mean(wrong**2)) < 0.5
     assert found["side"].to_list() == table(Y)["side"].to_list()
+
+
+def test_imputed_whole_numbers_are_whole():
+    given = np.array([1.0, np.nan, 3.0])
+    assert _as_whole(np.array([1.0, 2.4, 3.0]), given).tolist() == [1, 2, 3]
+    assert _as_whole(np.array([1.5, 2.4]), np.array([1.5, np.nan]))[1] == 2.4
+    assert _as_whole(np.array([1.0, 0.4]), np.array([1.0, np.nan]))[1] == 0.4
+
+
+def test_latent_points_keep_columns_of_the_table(folder):
+    path, _ = folder
+    keep = ("--out", path / "k.csv", "--keep", "side")
+    done = run("embed", path / "m.cavity", path / "t.csv", *keep, "--json")
+    assert done.json["columns"][:2] == ["side", "mean_1"]
+    assert pl.read_csv(path / "k.csv")["side"].to_list() == table(Y)["side"].to_list()
 
 
 @pytest.mark.slow

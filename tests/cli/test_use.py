@@ -252,3 +252,31 @@ def test_examine_refuses_what_it_cannot_read(here, model, tables):
     assert alone.code == 0
     assert alone.json["noise_alone"] is None
     assert "do not vary" in alone.json["verdicts"][-1]
+
+
+def test_predictions_keep_columns_of_the_table(here, tables, model):
+    table = people(12, 4).with_columns(pl.Series("ID", [f"p{i:02}" for i in range(12)]))
+    table.write_csv("t.csv")
+    keep = ("--keep", "ID", "--keep", "colour")
+    for rows in ((), ("--batch-rows", 5)):
+        done = run("predict", model, "t.csv", "--out", "p.csv", *keep, *rows, "--json")
+        assert done.json["columns"] == ["ID", "colour", "mean", "std"], done.err
+        found = pl.read_csv("p.csv")
+        assert found.select("ID", "colour").equals(table.select("ID", "colour"))
+    done = run("predict", model, "t.csv", "--out", "p.csv", "--keep", "name")
+    assert "no column 'name'" in done.err
+    table.rename({"ID": "mean"}).write_csv("t.csv")
+    done = run("predict", model, "t.csv", "--out", "p.csv", "--keep", "mean")
+    assert "a column 'mean' of its own" in done.err
+
+
+def test_a_table_with_an_index_is_fitted_without_it(here, tables):
+    table = people(12)
+    rows = table.select(pl.int_range(12).alias("")).hstack(table)
+    rows.write_csv("t.csv")
+    ignored = ("--ignore", "spare", "--ignore", "noise", "--max-iterations", 1)
+    done = run("fit", "t.csv", "--target", "weight", "--out", "m.cavity", *ignored)
+    assert done.code == 0, done.err
+    assert "the first column, without a name, is an index and left out" in done.err
+    assert "12 rows, 3 inputs" in done.out
+    assert run("predict", "m.cavity", "t.csv", "--out", "p.csv").code == 0

@@ -4,11 +4,13 @@ import os
 import resource
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
 from cavity.persistence.errors import DataError
 from cavity.tables import files as tables
+from cavity.tables.batched import long_table, table_parts
 
 
 @pytest.fixture
@@ -60,7 +62,8 @@ def test_marks_between_cells(write, mark):
         ("\n\n", "is empty"),
         ("a,b\n", "no rows below its header"),
         ("a,b,a\n1,2,3\n", "two columns named 'a'"),
-        (",b\n1,2\n", "column 1 has no name"),
+        ("a,,b\n1,2,3\n", "column 2 has no name"),
+        ('""\n1\n', "column 1 has no name"),
         ("a,b\n1,2\n3,4,5\n", "line 3 has 3 cells, the header 2"),
         (b"a,b\nm\xfcnchen,2\n", "byte 6 is not UTF-8"),
         (b"\x00\xff\xfe\x81\x00garbage", "not UTF-8"),
@@ -202,3 +205,19 @@ def test_the_separator_splits_the_rows_too(write, content, columns):
         assert "no rows" in refusal(write(content), "data")
     else:
         assert tables.read_table(write(content)).columns == columns
+
+
+@pytest.mark.parametrize("rows", [None, 2])
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_the_index_of_a_data_frame_is_no_column(tmp_path, name, rows):
+    frame = pd.DataFrame({"b": [1, 2, 3], "c": [4, 5, 6]}, index=[7, 9, 8])
+    if name == "t.csv":
+        frame.to_csv(tmp_path / name)
+    else:  # as pandas names an index that has no name
+        index = pl.Series("__index_level_0__", frame.index.to_numpy())
+        pl.DataFrame(frame).with_columns(index).write_parquet(tmp_path / name)
+    parts = [part for _, part in table_parts(tmp_path / name, rows)]
+    found = pl.concat(parts).cast(pl.Int64)
+    assert found.columns == ["b", "c"]
+    assert found["b"].to_list() == [1, 2, 3]
+    assert long_table(tmp_path / name, 2).index

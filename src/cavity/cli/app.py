@@ -57,6 +57,10 @@ Costs = Annotated[
     ),
     File("table of costs"),
 ]
+Keep = Annotated[
+    list[str] | None,
+    option("COLUMN", "Column of the table to put before the others, such as an ID; repeatable."),
+]
 Density = Annotated[
     bool, typer.Option("--density", help="Add the log density of the target column.")
 ]
@@ -164,6 +168,7 @@ def predict(
     quantiles: Quantiles = None,
     density: Density = False,
     costs: Costs = None,
+    keep: Keep = None,
     drop_missing: BlankMissing = False,
     batch_rows: BatchRows = None,
     json: Json = False,
@@ -285,6 +290,7 @@ def embed(
     *,
     out: TableOut,
     density: RowDensity = False,
+    keep: Keep = None,
     json: Json = False,
 ) -> None:
     """Place every row of TABLE in the latent space of an embedding."""

@@ -1,5 +1,6 @@
 """`cavity embed` and `impute`: what an embedding is good for."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,11 +8,13 @@ import numpy as np
 
 from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
+from cavity.cli.use import beside
 from cavity.estimators.latent_map import filled
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 from cavity.tables.embedding import TableEmbedding, outputs
 from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
+from cavity.tables.schema import need_column
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -19,9 +22,19 @@ else:
     DataFrame = Any
 
 
-def embed(session: Session, model: str, table: str, out: str, *, density: bool = False) -> Outcome:
+def embed(
+    session: Session,
+    model: str,
+    table: str,
+    out: str,
+    *,
+    density: bool = False,
+    keep: Sequence[str] | None = None,
+) -> Outcome:
     """Writes the latent point of every row of a table, with deviations."""
-    fitted, _, Y = _opened("embed", model, table, out)
+    fitted, frame, Y = _opened("embed", model, table, out)
+    for name in keep or ():
+        need_column(frame.columns, name)
     mean, std = fitted.map.transform(Y)
     columns: dict[str, Any] = {}
     for i in range(fitted.dims):
@@ -29,6 +42,7 @@ def embed(session: Session, model: str, table: str, out: str, *, density: bool =
     if density:
         columns["log_density"] = fitted.map.log_density(Y)
     _note_empty(session, table, Y)
+    columns = beside({name: frame[name] for name in keep or ()}, columns)
     write_predictions(out, columns)
     names = [*columns]
     record = {"model": model, "table": table, "out": out, "n_rows": len(Y), "columns": names}
@@ -43,7 +57,7 @@ def impute(session: Session, model: str, table: str, out: str, *, std: bool = Fa
     _note_empty(session, table, Y)
     mean, deviation = filled(Y, fitted.map.reconstruct(Y))
     columns: dict[str, Any] = {name: frame[name].to_list() for name in frame.columns}
-    columns |= dict(zip(fitted.columns, mean.T, strict=True))
+    columns |= dict(zip(fitted.columns, map(_as_whole, mean.T, Y.T), strict=True))
     if std:
         deviation[~missing] = np.nan
         for name, values in zip(fitted.columns, deviation.T, strict=True):
@@ -57,6 +71,13 @@ def impute(session: Session, model: str, table: str, out: str, *, std: bool = Fa
     rows = plural(int(missing.any(axis=1).sum()), "row")
     text = f"{plural(count, 'missing cell')} in {rows} filled in; the table is in {out}"
     return Outcome(record, text)
+
+
+def _as_whole(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Values as whole numbers where all that were seen are; but of zeros and ones chances stay."""
+    seen = seen[~np.isnan(seen)]
+    whole = np.all(seen == np.rint(seen)) and not np.all(np.isin(seen, (0.0, 1.0)))
+    return np.rint(values).astype(int) if whole and np.all(np.abs(values) < 2**53) else values
 
 
 def _opened(

@@ -8,6 +8,7 @@ import numpy as np
 from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import report_warnings
+from cavity.cli.use import beside
 from cavity.learning.active.suggest import CRITERIA, Suggestions
 from cavity.learning.active.suggest import suggest as suggested
 from cavity.learning.double_precision import in_double
@@ -17,8 +18,8 @@ from cavity.tables.files import ENDINGS, check_output, read_table, write_predict
 from cavity.tables.schema import Encoded, encode
 from cavity.tables.table_model import TableModel
 
-# Columns that are put before those of the table.
-ADDED = ("row", "gain")
+# Columns that are put before those of the table, and their names where it has such columns.
+ADDED = {"row": "row_of_table", "gain": "gain_of_row"}
 
 
 @in_double
@@ -38,12 +39,6 @@ def suggest(
     fitted: TableModel = opened(model, "suggest").model
     check_output(out)
     table = read_table(candidates)
-    taken = [name for name in ADDED if name in table.columns]
-    if taken:
-        raise DataError(
-            f"{candidates} has a column '{taken[0]}', which the file to write would have too; "
-            "rename it"
-        )
     reading = {"drop_missing": drop_missing, "need_targets": False}
     encoded = encode(table, fitted.schema, **reading)
     report_warnings(session, candidates, encoded.noticed)
@@ -56,7 +51,9 @@ def suggest(
     gains = found.gains * _unit(fitted, criterion)
     numbers = encoded.numbers[found.rows]
     chosen = table[numbers - 1]
-    columns = {"row": numbers, "gain": gains} | {name: chosen[name] for name in table.columns}
+    names = [other if name in table.columns else name for name, other in ADDED.items()]
+    added = dict(zip(names, (numbers, gains), strict=True))
+    columns = beside(added, {name: chosen[name] for name in table.columns})
     write_predictions(out, columns)
     record = {"model": model, "table": candidates, "out": out, "n_rows": len(encoded.X)}
     record |= {"criterion": criterion, "rows": numbers.tolist(), "gains": gains.tolist()}

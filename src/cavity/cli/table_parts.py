@@ -1,13 +1,13 @@
 """A table as numbers, part by part, and what is said of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cavity.cli.session import Session
 from cavity.columns.warnings import EncodingWarnings, refuse_empty
 from cavity.numerics.text import plural
-from cavity.tables.batched import table_parts
-from cavity.tables.schema import Encoded, Schema, encode
+from cavity.tables.batched import long_table, table_parts
+from cavity.tables.schema import Encoded, Schema, encode, need_column
 
 
 class Parts:
@@ -19,6 +19,7 @@ class Parts:
         size: rows of a part; None for all of them at once.
         drop_missing: leave rows with a missing cell out instead of complaining.
         need_targets: read the targets too.
+        keep: columns that are wanted as they are.
 
     Attributes:
         noticed: what was noticed in the last whole pass.
@@ -33,17 +34,28 @@ class Parts:
         *,
         drop_missing: bool,
         need_targets: bool = True,
+        keep: Sequence[str] = (),
     ):
         self.path, self.schema, self.size = path, schema, size
         self.reading = {"drop_missing": drop_missing, "need_targets": need_targets}
-        self.noticed, self.count = EncodingWarnings(), 0
+        self.noticed, self.count, self.keep = EncodingWarnings(), 0, keep
 
     def __iter__(self) -> Iterator[Encoded]:
+        return (encoded for encoded, _ in self.with_kept())
+
+    def with_kept(self) -> Iterator[tuple[Encoded, dict[str, Any]]]:
+        """The numbers of each part, and its columns that are to be kept, by name.
+
+        Raises:
+            DataError: for a column that is not there.
+        """
         noticed, count = EncodingWarnings(), 0
         for first, table in table_parts(self.path, self.size):
+            for name in self.keep:
+                need_column(table.columns, name)
             encoded = encode(table, self.schema, first=first, **self.reading)
             noticed, count = noticed + encoded.noticed, count + 1
-            yield encoded
+            yield encoded, {name: table[name] for name in self.keep}
         refuse_empty(noticed)
         self.noticed, self.count = noticed, count
 
@@ -52,6 +64,12 @@ class Parts:
         """Entries of `--json` on how the table was read, and what was noticed."""
         batches = {} if self.size is None else {"batches": self.count}
         return batches | self.noticed.record
+
+
+def note_index(session: Session, path: str) -> None:
+    """Says where a table has the index of a data frame, which is no column."""
+    if long_table(path, 1).index:
+        session.note(f"{path}: the first column, without a name, is an index and left out")
 
 
 def report_warnings(

@@ -9,7 +9,7 @@ import numpy as np
 from cavity.cli.asked import Asked
 from cavity.cli.request import Request
 from cavity.cli.session import Session
-from cavity.cli.table_parts import Parts, report_warnings
+from cavity.cli.table_parts import Parts, note_index, report_warnings
 from cavity.cli.task import (
     check_classes,
     check_method,
@@ -86,6 +86,7 @@ def read(session: Session, asked: Asked) -> Tables:
         DataError: for anything in them that cannot be used.
     """
     request = asked.request
+    note_index(session, request.table)
     rows = rows_at_a_time(request.table, request.batch_rows)
     found = _read_whole(session, asked) if rows is None else _read_long(session, asked, rows)
     for warning in _doubts(found):

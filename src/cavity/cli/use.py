@@ -1,5 +1,6 @@
 """`cavity predict`, `evaluate`, `examine`, `report` and `show`: uses of a model file."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def predict(
     quantiles: str | None = None,
     density: bool = False,
     costs: str | None = None,
+    keep: Sequence[str] | None = None,
     drop_missing: bool = False,
     batch_rows: int | None = None,
 ) -> Outcome:
@@ -68,21 +70,35 @@ def predict(
     wrong = None if costs is None else read_costs(costs, fitted.classes)
     size = rows_at_a_time(table, batch_rows)
     reading = {"drop_missing": drop_missing, "need_targets": density}
-    parts = Parts(table, fitted.schema, size, **reading)
+    parts = Parts(table, fitted.schema, size, keep=[*dict.fromkeys(keep or ())], **reading)
     names: list[str] = []
     with predictions_file(out) as add:
-        for encoded in parts:
+        for encoded, kept in parts.with_kept():
             if fitted.classes:
                 columns = class_columns(fitted, encoded, density=density, costs=wrong)
             else:
                 columns = prediction_columns(fitted, encoded, levels, density=density)
-            add(columns)
-            names = [*columns]
+            add(beside(kept, columns))
+            names = [*kept, *columns]
     report_warnings(session, table, parts.noticed, "with blank outputs")
     rows = parts.noticed.rows
     record = {"model": model, "table": table, "out": out, "n_rows": rows, "columns": names}
     text = f"predictions of {plural(rows, 'row')} written to {out}: {', '.join(names)}"
     return Outcome(record | parts.record, text)
+
+
+def beside(kept: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of the file to write, after those that are kept of the table.
+
+    Raises:
+        DataError: for one that is kept and has the name of another.
+    """
+    for name in kept:
+        if name in columns:
+            raise DataError(
+                f"the file to write has a column '{name}' of its own: rename the one to keep"
+            )
+    return {**kept, **columns}
 
 
 def prediction_columns(

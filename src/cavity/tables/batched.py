@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cavity.numerics.memory import memory
 from cavity.persistence.atomic_file import check_regular, reason
 from cavity.persistence.errors import DataError
-from cavity.tables.files import csv_header, ending, not_parquet, read_table, why_no_csv
+from cavity.tables.files import INDEX, csv_header, ending, not_parquet, read_table, why_no_csv
 
 if TYPE_CHECKING:
     from polars import DataFrame, LazyFrame
@@ -59,12 +59,14 @@ class LongTable:
         rows: of a part.
         columns: the names of all columns.
         separator: between the cells of a csv file.
+        index: whether the file has the index of a data frame too, which is no column.
     """
 
     path: Path
     rows: int
     columns: tuple[str, ...]
     separator: str = ","
+    index: bool = False
 
     def parts(self, *columns: str) -> Iterator[tuple[int, DataFrame]]:
         """One pass: for each part the number of rows before it, and the part.
@@ -75,8 +77,8 @@ class LongTable:
         Raises:
             DataError: if the file cannot be read, has no rows, or is broken further down.
         """
-        scan = _scan(self.path, self.columns, self.separator)
-        chosen = scan.select(columns) if columns else scan
+        names = (*INDEX[:1] * self.index, *self.columns)
+        chosen = _scan(self.path, names, self.separator).select(columns or self.columns)
         first, blank = 0, _blank_lines(self.path)
         with _readable(self.path):
             for part in _held_back(
@@ -103,7 +105,7 @@ def long_table(path: str | Path, rows: int) -> LongTable:
         with path.open("rb") as file:
             if kind == ".csv":
                 names, separator = csv_header(path, file)
-                return LongTable(path, rows, tuple(names), separator)
+                return _without_index(path, rows, names, separator)
     except IsADirectoryError:
         raise DataError(
             f"{path} is a folder; give a table, a .csv or .parquet file", kind="io"
@@ -111,8 +113,13 @@ def long_table(path: str | Path, rows: int) -> LongTable:
     except OSError as error:
         raise DataError(f"cannot read {path}: {reason(error)}", kind="io") from None
     with _readable(path):
-        return LongTable(path, rows, tuple(_scan(path).collect_schema().names()))
+        return _without_index(path, rows, _scan(path).collect_schema().names())
     raise AssertionError
+
+
+def _without_index(path: Path, rows: int, names: list[str], separator: str = ",") -> LongTable:
+    columns = tuple(name for name in names if name not in INDEX)
+    return LongTable(path, rows, columns, separator, len(columns) < len(names))
 
 
 def table_parts(path: str | Path, rows: int | None) -> Iterator[tuple[int | None, DataFrame]]:

@@ -27,6 +27,8 @@ ENDINGS = (".csv", ".parquet")
 SEPARATORS = ",;\t"
 # Letters of a cell: what fits into the C integer of the csv reader on every system.
 LONGEST = 2**31 - 1
+# Names of the index of a data frame, first in files of pandas and of R: no column of a table.
+INDEX = ("", "__index_level_0__")
 # Lines by which the separator is told.
 LOOKED_AT = 20
 
@@ -81,6 +83,7 @@ def _read_csv(path: Path, data: bytes) -> DataFrame:
         source = io.BytesIO(data.rstrip(b"\r\n") + b"\n")
         table = pl.read_csv(source, infer_schema=False, separator=separator)
         table.columns = names
+        table = table.drop(INDEX, strict=False)
     except pl.exceptions.PolarsError as error:
         raise DataError(
             f"{path} cannot be read as csv: {why_no_csv(io.BytesIO(data), error)}"
@@ -90,6 +93,8 @@ def _read_csv(path: Path, data: bytes) -> DataFrame:
 
 def csv_header(path: Path, file: io.BufferedReader | io.BytesIO) -> tuple[list[str], str]:
     """The names of the columns of a csv file, checked, and what separates cells.
+
+    The first may be empty: that of an index.
 
     Raises:
         DataError: for a header that is missing or cannot be used.
@@ -109,11 +114,8 @@ def csv_header(path: Path, file: io.BufferedReader | io.BytesIO) -> tuple[list[s
     names = [name.strip() for name in names]
     seen = set[str]()
     for i, name in enumerate(names):
-        if not name:
-            raise DataError(
-                f"{path}: column {i + 1} has no name in the header; name it (a csv written with "
-                "a row index has such a column: write it without)"
-            )
+        if not name and (i > 0 or len(names) == 1):
+            raise DataError(f"{path}: column {i + 1} has no name in the header; name it")
         if name in seen:
             raise DataError(f"{path} has two columns named '{name}'; rename one of them")
         seen.add(name)
@@ -175,7 +177,7 @@ def _read_parquet(path: Path, data: bytes) -> DataFrame:
     import polars as pl
 
     try:
-        return pl.read_parquet(io.BytesIO(data))
+        return pl.read_parquet(io.BytesIO(data)).drop(INDEX, strict=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise not_parquet(path, error) from None
 
