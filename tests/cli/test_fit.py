@@ -194,7 +194,7 @@ def test_kernels_name_columns(here, tables):
 def test_constraints_of_parameters(here, tables):
     options = ("--fix", "likelihood.variance=2", "--bound", "kernel.kernel.variance=:50")
     kernel = ("--kernel", "rbf(lengthscale=0.4, fixed=True)[height]", "--ignore", "colour")
-    prior = ("--prior", "mean.value=normal(70, 5)")
+    prior = ("--prior", "mean.value=normal(70, 5)", "--inducing", 5)
     done = fit(tables / "train.csv", *options, *kernel, *prior, "--json")
     assert done.code == 0, done.err
     asked = {

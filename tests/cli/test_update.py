@@ -57,6 +57,13 @@ def test_a_file_remembers_the_scales_of_all_rows(here, tables, fitted):
     assert_close(outputs.var * scale**2, [np.var(weights)], "fixed_point")
 
 
+def test_the_record_has_the_power_of_the_update(here, tables, fitted):
+    power = (*HELD, "--power", 1.0)
+    done = run("update", fitted, tables / "test.csv", "--out", "n.cavity", *power)
+    assert done.code == 0, done.err
+    assert run("show", "n.cavity", "--json").json["power"] == 1.0
+
+
 def test_other_outputs_are_another_batch(here, tables, fitted):
     pl.read_csv(tables / "test.csv").with_columns(pl.col("weight") + 0.1).write_csv("other.csv")
     for table in (tables / "test.csv", "other.csv"):

@@ -19,6 +19,7 @@ from cavity.estimators.times import (
     rows_that_follow,
     times_of,
 )
+from cavity.persistence.errors import StorageError
 from tests.estimators.test_forecaster import FUTURE, PAST, ROWS, SMALL, U, Y
 
 DAYS = pd.date_range("2024-01-01", periods=ROWS + 12, freq="D")
@@ -81,6 +82,13 @@ KINDS = [
     pd.Index(0.1 * np.arange(9)),
 ]
 HOLIDAYS = pd.offsets.CustomBusinessDay(holidays=["2024-01-04", "2024-01-09"])
+
+
+def test_files_refuse_times_of_a_calendar_of_its_own():
+    index = pd.date_range("2024-01-01", periods=9, freq=HOLIDAYS)
+    data = time_data(pd.Series(np.arange(9.0), index=index), None)
+    with pytest.raises(StorageError, match=r"CustomBusinessDay.*pickle it"):
+        rows_record(data)
 
 
 def test_times_that_follow():

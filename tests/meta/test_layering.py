@@ -67,6 +67,7 @@ SHARED_BY_SIBLINGS = {
 }
 COLLECTORS = (
     "cavity.kernels.words",
+    "cavity.kernels.text_syntax",
     "cavity.kernels.text_form",
     "cavity.kernels.text_writing",
     "cavity.kernels.expectations",

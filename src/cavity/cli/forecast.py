@@ -90,7 +90,7 @@ def forecast(
     parts = {"mean": mean, "std": std}
     if levels:
         values = future.quantiles(levels)
-        parts |= {f"quantile_{p:g}": values[..., i] for i, p in enumerate(levels)}
+        parts |= {f"quantile_{p}": values[..., i] for i, p in enumerate(levels)}
     columns: dict[str, Any] = {"step": np.arange(1, steps + 1)}
     if fitted.series is not None:
         name, labels = fitted.series

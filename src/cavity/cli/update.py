@@ -86,6 +86,7 @@ def update(
         result = go_on(*first, rows=encoded.side or None, **options)
     for warning in heard:
         session.warn(str(warning.message))
+    fitted = dataclasses.replace(fitted, record=fitted.record | {"power": float(used)})
     updated = _updated(fitted, encoded, result, scores, [*known, batch][-REMEMBERED:])
     _write(updated, model, before, out)
     if not result.converged:

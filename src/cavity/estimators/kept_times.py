@@ -61,10 +61,20 @@ def _times_record(index: Index | None) -> dict[str, Any] | None:
         return record | {"values": values if values.dtype.kind in "iuf" else [*map(str, index)]}
     about = {name: getattr(index, name) for name in _NUMBERED[kind]}
     texts = {name: None if value is None else str(value) for name, value in about.items()}
-    return record | {"values": np.asarray(index.asi8)} | texts
+    record |= {"values": np.asarray(index.asi8)} | texts
+    try:
+        whole = _times_from(record, len(index)).freq == index.freq
+    except WrongValue:
+        whole = False
+    if not whole:
+        raise StorageError(
+            f"a file cannot hold the times of the rows, whose steps are {index.freq!r} with "
+            "settings of its own: fit it to rows with an index of numbers, or pickle it"
+        )
+    return record
 
 
-def _times_from(record: object, count: int) -> Index | None:
+def _times_from(record: object, count: int) -> Index:
     if record is None:
         return None
     try:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -68,6 +68,14 @@ class Constraints:
         return with_named(
             chosen, found | {n: _within(n, own[n], b) for n, b in self.bounds.items()}
         )
+
+    def stages(
+        self, model: Model, maps: Model | None, schedule: Sequence[Model]
+    ) -> tuple[Model | None, tuple[Model, ...]]:
+        """`maps` of the last stage and of those before it, as they are where nothing is said."""
+        if not (self.fixed or self.bounds):
+            return maps, tuple(schedule)
+        return self.maps(model, maps), tuple(self.maps(model, each) for each in schedule)
 
     def densities(self, model: Model, densities: Model | None) -> Model | None:
         """Priors with those that are given in the place of others.

@@ -124,44 +124,33 @@ def fit(
     References:
         Bui (2017), S23, S69; van der Wilk (2018), items 5 and 47.
     """
-    by_name = priors if isinstance(priors, Mapping) else {}
-    said = Constraints(fixed or {}, bounds or {}, by_name)
+    said, given = _constraints(fixed, bounds, priors)
     start = said.model(model) if said else model
-    given = said.densities(start, None if isinstance(priors, Mapping) else priors)
-    if said.fixed or said.bounds:
-        bijections = said.maps(start, bijections)
-        schedule = tuple(said.maps(start, maps) for maps in schedule)
+    given = said.densities(start, given)
+    moves, before = said.stages(start, bijections, schedule)
 
     def sampled(sampler: MCMC) -> FitResult:
         if schedule:
             raise ValueError("MCMC() draws all parameters at once: leave schedule=()")
         check_model(start, blocks, sampler)
-        return sample(
-            *(start, *in_memory(X, y), sampler),
-            jitter=jitter,
-            rows=rows,
-            missing=missing,
-            bijections=bijections,
-            priors=given,
-            learn=max_iterations > 0,
-            callback=callback,
-            checkpoint=checkpoint,
-        )
+        how: dict[str, Any] = {"jitter": jitter, "rows": rows, "missing": missing}
+        how |= {"bijections": moves, "priors": given, "callback": callback}
+        known = (*in_memory(X, y), sampler)
+        return sample(start, *known, learn=max_iterations > 0, checkpoint=checkpoint, **how)
 
     def approximated(method: AbstractMethod) -> FitResult:
         data = as_training_data(
             start, X, y, method=method, power=power, blocks=blocks, rows=rows, missing=missing
         )
-        check_schedule(start, schedule)
-        release = release_of(start, data, method, bijections, given)
-        last = bijections if release is None else release.maps
-        maps = (*_first_stage(start, method, sites, schedule), *schedule, last)
+        check_schedule(start, before)
+        release = release_of(start, data, method, moves, given)
+        last = moves if release is None else release.maps
+        maps = (*_first_stage(start, method, sites, before), *before, last)
         checked, stages, first = checked_start(start, data.first_block, jitter, maps)
         densities = flat(checked) if given is None else given
         if checkpoint is not None:
-            settings = _remembered(stages, densities, release, sites)
-            settings |= {"n_restarts": n_restarts, "max_iterations": max_iterations, "seed": seed}
-            settings |= {"jitter": jitter, "tolerance": tolerance}
+            search = (n_restarts, max_iterations, seed, jitter, tolerance)
+            settings = _remembered(stages, densities, release, sites, *search)
             open_for(checkpoint, checked, data, method, settings)
         own = (data, method, densities, max_iterations, tolerance, callback)
         run = Restarts(*own, Searches(checkpoint), sites)
@@ -169,6 +158,17 @@ def fit(
         return _determined(*searches) if release is None else _released(*searches, release)
 
     return dispatch(method, approximated, sampled)
+
+
+def _constraints(
+    fixed: Mapping[str, object] | None,
+    bounds: Mapping[str, object] | None,
+    priors: AbstractModel | Mapping[str, object] | None,
+) -> tuple[Constraints, AbstractModel | None]:
+    """What is said of parameters by name, and the tree of priors where one is given."""
+    if isinstance(priors, Mapping):
+        return Constraints(fixed or {}, bounds or {}, priors), None
+    return Constraints(fixed or {}, bounds or {}), priors
 
 
 def _determined(
@@ -206,10 +206,13 @@ def _remembered(
     densities: AbstractModel,
     release: Release | None,
     sites: Sites | None,
+    *search: float,
 ) -> dict[str, object]:
     """Settings that identify a fit in a checkpoint; without those that most fits do not have."""
     found = {"bijections or schedule": stages, "priors": densities}
     found |= {} if sites is None else {"sites": sites}
+    names = ("n_restarts", "max_iterations", "seed", "jitter", "tolerance")
+    found |= dict(zip(names, search, strict=True))
     return found if release is None else found | release.settings
 
 
