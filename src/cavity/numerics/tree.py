@@ -23,7 +23,7 @@ def named(tree: PyTree) -> dict[str, Any]:
 
 
 def with_named(tree: Tree, values: Mapping[str, Any]) -> Tree:
-    """The module (or shadow tree) with other leaves in the place of those of these dotted names."""
+    """The module (or a shadow tree) with other leaves in the place of those of these names."""
     entries, structure = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_entry)
     leaves = [values.get(dotted(path), leaf) for path, leaf in entries]
     return jax.tree_util.tree_unflatten(structure, leaves)

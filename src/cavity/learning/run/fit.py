@@ -31,7 +31,7 @@ from cavity.learning.run.sample import sample
 from cavity.learning.run.stages import Run
 from cavity.learning.search.restarts import Restarts
 from cavity.models.base import AbstractModel
-from cavity.parameters.constraints import Constraints
+from cavity.parameters.constraints import asked_constraints
 from cavity.parameters.priors import flat, learned_with
 
 
@@ -124,13 +124,12 @@ def fit(
     References:
         Bui (2017), S23, S69; van der Wilk (2018), items 5 and 47.
     """
-    by_name = priors if isinstance(priors, Mapping) else {}
-    said = Constraints(fixed or {}, bounds or {}, by_name)
+    said = asked_constraints(fixed, bounds, priors if isinstance(priors, Mapping) else None)
     start = said.model(model) if said else model
-    given = said.densities(start, None if isinstance(priors, Mapping) else priors)
+    given = said.densities(start, None if isinstance(priors, Mapping) else priors, bijections)
     if said.fixed or said.bounds:
         bijections = said.maps(start, bijections)
-        schedule = tuple(said.maps(start, maps) for maps in schedule)
+        schedule = tuple(said.maps(start, maps, stage=True) for maps in schedule)
 
     def sampled(sampler: MCMC) -> FitResult:
         if schedule:
