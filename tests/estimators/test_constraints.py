@@ -11,6 +11,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:not converged")
 
 RNG = np.random.default_rng(0)
 X = np.sort(RNG.uniform(0.0, 10.0, 30))[:, None]
+HELD = "rbf(lengthscale=2, fixed=True)"
 Y = 50.0 + 20.0 * np.sin(X[:, 0]) + 2.0 * RNG.normal(size=30)
 
 
@@ -66,8 +67,17 @@ def test_files_keep_them(tmp_path):
     [
         ({"fixed": ["likelihood.variance"]}, "fixed is a dict by dotted name, such as"),
         ({"bounds": (0.1, 10.0)}, "bounds is a dict by dotted name"),
+        ({"fixed": {1: 1.0}}, "fixed is a dict by dotted name, .*; given {1: 1.0}"),
         ({"fixed": {"noise": 1.0}}, "no parameter 'noise': known: kernel.variance"),
         ({"priors": {"noise": priors.Flat()}}, "no parameter 'noise'"),
+        (
+            {"kernel": HELD, "priors": {"kernel.lengthscale": priors.LogNormal(1.0, 0.5)}},
+            "kernel.lengthscale is not learned: leave its prior out",
+        ),
+        (
+            {"kernel": HELD, "fixed": {"kernel.lengthscale": 5.0}},
+            "kernel.lengthscale is fixed, and the text of the kernel holds it",
+        ),
         ({"priors": "strong"}, r"priors must be one of \['none', 'weak'\]"),
         (
             {"kernel": "rbf(lengthscale=20)", "bounds": {"kernel.lengthscale": (1.0, 2.0)}},

@@ -1,10 +1,13 @@
 """The text form of kernels: what it reads, what it writes, what it refuses."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cavity.columns.kernel_columns import with_numbers
 from cavity.kernels import (
     RBF,
     AbstractKernel,
@@ -100,6 +103,9 @@ def test_writing_gives_back_what_was_read(written):
         ("rbf[2](lengthscale=3)", "rbf(lengthscale=3)[2]"),
         ("rbf(lengthscale=(2, 2.0, 2e0), variance=1)", "rbf(lengthscale=2)"),
         ("rbf()", "rbf"),
+        ("rbf\n  + linear\n", "rbf + linear"),
+        ("rbf # waves", "rbf"),
+        ("polynomial03", "polynomial3"),
     ],
 )
 def test_other_ways_of_writing(written, canonical):
@@ -159,7 +165,7 @@ def test_columns_by_name():
 
 
 def test_names_of_any_kind_are_read_back():
-    names = ["a,b", 'c]"', " d", "class", "e\\\n'", "ﬁ", "colour=red", "7", "True", "f"]
+    names = ["a,b", 'c]"', "\r\0", "class", "e\\\n'", "ﬁ", "colour=red", "7", "True", "f"]
     kernel = parse(" + ".join(f"rbf[{i}]" for i in range(10)), 10)
     assert text(kernel, names).endswith('rbf["colour=red"] + rbf[7] + rbf["True"] + rbf[f]')
     same(parse(text(kernel, names), 10, names), kernel)
@@ -197,11 +203,19 @@ def test_columns_chosen_for_a_whole_sum_are_written_on_its_parts():
     assert text((RBF() + Linear()).on(1) * RBF()) == "(rbf[1] + linear[1]) * rbf"
 
 
+@pytest.mark.parametrize("text", ["rbf", "rbf +\nlinear[0]", "rbf['a b'] # c"])
+def test_places_are_found_in_what_is_read(text):
+    found = with_numbers(text, {"a b": [1, 2]})
+    assert "\n" not in found
+    assert found == text.replace("\n", " ").replace("'a b'] # c", "1, 2]")
+
+
 @pytest.mark.parametrize(
     ("written", "message"),
     [
         ("", "expected a kernel's name.*found the end"),
-        ("rbf +", "invalid syntax; kernels combine with \\+ and \\*"),
+        ("rbf +", "expected a kernel's name.*found the end"),
+        ("rbf[ ]", "no column is named in \\[\\]"),
         ("rbf linear", "invalid syntax"),
         ("(rbf", "never closed"),
         ("rbf)", "unmatched '\\)'"),
@@ -228,6 +242,15 @@ def test_columns_chosen_for_a_whole_sum_are_written_on_its_parts():
         ("rbf[age]", "no column 'age'; columns are numbered"),
         ("rbf[body mass index]", 'write rbf\\["body mass index"\\]$'),
         ("2 * rbf[a=b, c]", 'write 2 \\* rbf\\["a=b", c\\]$'),
+        ("rbf['٣']", "no column '٣'"),
+        (f"rbf['{'9' * 5000}']", "no column '999"),
+        (f"polynomial{'9' * 5000}", "the number after polynomial is 9999 at the most"),
+        ("spectral_mixture99999999", "9999 at the most"),
+        ("9" * 400 + " * rbf", "positive and finite, given inf"),
+        (f"rbf(lengthscale={'9' * 400})", "must lie in"),
+        (f"rbf(lengthscale={'(' * 100}2{',)' * 100})", "a number or a tuple of numbers"),
+        ("fourier(rbf, True)", "fourier\\(rbf, 200\\)"),
+        ("fourier(rbf, 99999999999)", "fourier\\(rbf, 200\\)"),
         ("rbf[0][1]", "follow the name of a kernel, once"),
         ("(rbf + linear)[0]", "found '\\(rbf \\+ linear\\)\\[0\\]'"),
         ("rbf(2)", "by its name, such as variance=2; found '2'"),
@@ -273,6 +296,12 @@ def test_what_cannot_be_read_is_refused(written, message):
 def test_unknown_column_name_suggests_the_closest():
     with pytest.raises(ValueError, match=r"'agee'; did you mean 'age'\? known: age, body"):
         parse("rbf[agee]", 3, NAMES)
+
+
+@pytest.mark.parametrize("name", ["Sepal.Length", "body-mass", "income (k)"])
+def test_names_that_are_expressions_stand_in_quotes(name):
+    with pytest.raises(ValueError, match=re.escape(f'stands in quotes: ["{name}"]')):
+        parse(f"rbf + linear[{name}]", 1, [name])
 
 
 def test_names_must_fit_the_inputs():

@@ -7,9 +7,9 @@ import cavity
 from cavity.kernels import RBF, Linear
 from cavity.likelihoods import Gaussian
 from cavity.means import Constant
-from cavity.numerics.tree import named
-from cavity.parameters import FIXED, Positive, priors
-from cavity.parameters.constraints import Constraints
+from cavity.numerics.tree import named, with_named
+from cavity.parameters import FIXED, INTEGRATED, Positive, bijections, priors
+from cavity.parameters.constraints import Constraints, asked_constraints
 from cavity.parameters.priors_text import NAMES, prior_of
 from tests.tolerances import assert_close
 
@@ -22,7 +22,7 @@ LENGTH = "kernel.first.lengthscale"
 
 
 def test_values_domains_and_priors():
-    prior = priors.LogNormal(1.0, 0.5)
+    prior = priors.Normal(1.0, 0.5)
     fixed = {LENGTH: 4.0, "likelihood.variance": None}
     said = Constraints(fixed, {"kernel.first.variance": (0.1, None)}, {"mean.value": prior})
     own = named(said.model(MODEL))
@@ -103,11 +103,47 @@ def test_a_fit_keeps_what_is_fixed_and_stays_within_bounds():
         ({"priors": {LENGTH: priors.Flat()}, "fixed": {LENGTH: 1.0}}, "leave its prior out"),
         ({"bounds": {LENGTH: (5.0, 6.0)}}, "kernel.first.lengthscale.* starts at 1"),
         ({"fixed": {"likelihood.variance": -1.0}}, "likelihood.variance is -1, but its domain"),
+        ({"bounds": {LENGTH: "19"}}, "a pair of numbers.*given '19'"),
+        ({"bounds": {LENGTH: {1: 0, 9: 0}}}, "a pair of numbers"),
+        ({"bounds": {LENGTH: (None, None)}}, "one of which may be None"),
+        ({"priors": {LENGTH: priors.LogNormal((1, 2, 3))}}, "a tuple of the shape \\(2,\\)"),
+        ({"priors": {LENGTH: priors.Beta(2.0, 2.0)}}, "starts at 1, where its prior beta"),
+        ({"priors": {"mean.value": priors.Gamma(2.0, 2.0)}}, "starts at 0, where its prior gamma"),
     ],
 )
 def test_what_is_refused(given, message):
     with pytest.raises(ValueError, match=message):
         cavity.fit(MODEL, X, Y, max_iterations=0, **given)
+
+
+def test_constraints_are_dicts_of_names():
+    assert not asked_constraints(None, {}, None)
+    with pytest.raises(ValueError, match="fixed is a dict by dotted name, such as"):
+        asked_constraints([LENGTH], None, None)
+    with pytest.raises(ValueError, match="bounds is a dict by dotted name, such as"):
+        asked_constraints(None, (0.1, 10.0), None)
+
+
+def test_what_an_early_stage_freezes_has_bounds_in_a_later_one():
+    said = Constraints(bounds={LENGTH: (0.5, 4.0)})
+    learned = named(said.maps(MODEL, None))
+    frozen = with_named(bijections(MODEL), {LENGTH: FIXED})
+    early = named(said.maps(MODEL, frozen, stage=True))
+    assert learned[LENGTH] == Positive(0.5, 4.0)
+    assert early[LENGTH] == FIXED
+    with pytest.raises(ValueError, match="not learned: leave its bounds out"):
+        said.maps(MODEL, frozen)
+
+
+def test_what_bijections_freeze_has_no_prior():
+    said = Constraints(priors={LENGTH: priors.LogNormal(1.0, 1.0)})
+    for domain in (FIXED, INTEGRATED):
+        maps = with_named(bijections(MODEL), {LENGTH: domain})
+        if domain is INTEGRATED:
+            assert named(said.densities(MODEL, None, maps))[LENGTH] == said.priors[LENGTH]
+            continue
+        with pytest.raises(ValueError, match="not learned: leave its prior out"):
+            said.densities(MODEL, None, maps)
 
 
 @pytest.mark.parametrize(

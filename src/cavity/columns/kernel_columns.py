@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Mapping, Sequence
 
+from cavity.numerics.text import one_line
+
 
 def with_numbers(kernel: str, places: Mapping[str, Sequence[int]]) -> str:
     """A kernel's text with the numbers of columns in the place of names.
@@ -15,7 +17,7 @@ def with_numbers(kernel: str, places: Mapping[str, Sequence[int]]) -> str:
         The text as it is where it is no expression: who reads it says what is wrong.
     """
     try:
-        tree = ast.parse(kernel.strip(), mode="eval")
+        tree = ast.parse(one_line(kernel), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return kernel
     for node in ast.walk(tree):

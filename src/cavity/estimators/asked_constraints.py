@@ -1,17 +1,13 @@
 """Constraints of single parameters that estimators are asked for."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from cavity.models.gp import GP
 from cavity.numerics.tree import named
-from cavity.parameters.constraints import Constraints
-
-EXAMPLES = {
-    "fixed": '{"likelihood.variance": 0.1}',
-    "bounds": '{"kernel.lengthscale": (0.1, 10.0)}',
-}
+from cavity.parameters.constraints import Constraints, asked_constraints
 
 
 def constraints(
@@ -29,14 +25,13 @@ def constraints(
     Raises:
         ValueError: for names of no parameter, and for what is no such request.
     """
-    for name, asked in (("fixed", fixed), ("bounds", bounds)):
-        if asked is not None and not isinstance(asked, Mapping):
+    found = asked_constraints(fixed, bounds, priors if isinstance(priors, Mapping) else None)
+    for name in (f"{_first(model)}{name}" for name in held):
+        if found.fixed.get(name) is not None:
             raise ValueError(
-                f"{name} is a dict by dotted name, such as {EXAMPLES[name]}; given {asked!r}"
+                f"{name} is fixed, and the text of the kernel holds it: leave one of them out"
             )
-    own = {f"{_first(model)}{name}": None for name in held}
-    given = [dict(each) if isinstance(each, Mapping) else {} for each in (fixed, bounds, priors)]
-    found = Constraints(own | given[0], *given[1:])
+        found = dataclasses.replace(found, fixed={**found.fixed, name: None})
     found.model(model)
     return found
 

@@ -71,6 +71,21 @@ def by_name(typed: list[str]) -> dict[str, str]:
     return found
 
 
+def prior_texts(typed: list[str]) -> dict[str, str]:
+    """Texts of priors by name of parameter.
+
+    Raises:
+        ValueError: for what is not written so; of names alone, which priors of weights have.
+    """
+    try:
+        return by_name(typed)
+    except ValueError as error:
+        if any("=" in each for each in typed):
+            raise
+        weights = "priors of weights are for linear models and networks: add --model linear"
+        raise ValueError(f"{error}; {weights} (or network)") from None
+
+
 def fixed_of(typed: list[str]) -> dict[str, float | list[float]]:
     """Values of parameters by name; several for several columns, with commas between them.
 
@@ -202,7 +217,7 @@ PRIOR = Setting(
         'Prior of a parameter, such as "kernel.lengthscale=lognormal(1, 0.5)", in place of its '
         "weak one. Repeatable.",
         "texts",
-        read=by_name,
+        read=prior_texts,
     ),
 )
 RESTARTS = Setting(

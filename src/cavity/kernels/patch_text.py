@@ -35,10 +35,10 @@ def patches_of(call: ast.Call) -> tuple[Patches, np.ndarray | None]:
         found[name] = _literal(each.value, name)
     if "image" not in found:
         raise ValueError(f"the size of an image is missing; {FORM}")
-    for name in {"positions", "weights"} & set(found):
-        if not isinstance(found[name], bool | tuple) or found[name] == ():
-            raise ValueError(f"'{name}={found[name]}' is not understood; {FORM}")
     weights = found.get("weights", False)
+    for name, kinds in (("positions", bool), ("weights", bool | tuple)):
+        if not isinstance(found.get(name, False), kinds) or found.get(name) == ():
+            raise ValueError(f"'{name}={found[name]}' is not understood; {FORM}")
     parts = Patches(
         found["image"],
         _literal(call.args[1], "the size of a patch"),
@@ -48,7 +48,18 @@ def patches_of(call: ast.Call) -> tuple[Patches, np.ndarray | None]:
     )
     if weights is False:
         return parts, None
-    return parts, np.ones(parts.size) if weights is True else np.array(weights, np.float64)
+    return parts, np.ones(parts.size) if weights is True else _weights(weights)
+
+
+def _weights(given: tuple[Any, ...]) -> np.ndarray:
+    """Finite numbers, one for each part."""
+    try:
+        found = np.array(given, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        found = np.array(np.nan)
+    if found.ndim != 1 or not np.all(np.isfinite(found)):
+        raise ValueError(f"weights are True, or finite numbers such as (1, 0.5), given {given!r}")
+    return found
 
 
 def _literal(node: ast.expr, name: str) -> Any:

@@ -27,13 +27,14 @@ from cavity.kernels.patch_text import CONV, FORM, patch_columns, patches_of
 from cavity.kernels.random_fourier import RandomFourier
 from cavity.kernels.stationary import AbstractStationary
 from cavity.kernels.sum_over import SumOver
-from cavity.kernels.text_syntax import error, expression
+from cavity.kernels.text_syntax import column_text, error, expression
 from cavity.kernels.words import FOURIER, WORDS, Word
-from cavity.numerics.text import plural
+from cavity.numerics.text import one_line, plural
 from cavity.numerics.tree import named, with_named
 
 WAVES = f"{FOURIER} is written {FOURIER}(rbf, 200), a kernel's name and a number of waves"
 HELD = "fixed"
+MOST_WAVES, MOST_IN_NAME = 999_999, 9_999
 
 
 class Written(NamedTuple):
@@ -185,9 +186,12 @@ class _Reader:
             case ast.BinOp(left, ast.Mult(), right):
                 return self.value(left) * self.value(right)
             case ast.Constant(int() | float() as number) if not isinstance(number, bool):
-                if not 0.0 < number < np.inf:
-                    raise self.error(f"a scale factor must be positive and finite, given {number}")
-                return float(number)
+                factor = _real(number)
+                if not 0.0 < factor < np.inf:
+                    raise self.error(
+                        f"a scale factor must be positive and finite, given {factor:g}"
+                    )
+                return factor
             case ast.Name() | ast.Call() | ast.Subscript():
                 return self.word(node)
         raise self.error(
@@ -233,7 +237,10 @@ class _Reader:
         if word is not None:
             return word, word.default or 0
         if stem in WORDS and WORDS[stem].default is not None:
-            return WORDS[stem], int(name[len(stem) :])
+            digits = name[len(stem) :].lstrip("0") or "0"
+            if len(digits) > len(str(MOST_IN_NAME)):
+                raise self.error(f"the number after {stem} is {MOST_IN_NAME} at the most")
+            return WORDS[stem], int(digits)
         words = [*WORDS, FOURIER, CONV]
         raise self.error(f"unknown kernel {name!r}{_suggest(name.lower(), words)}")
 
@@ -282,7 +289,7 @@ class _Reader:
             known = [*fields, HELD]
             asked = given.arg or "**"
             raise self.error(f"{name} has no {asked!r}{_suggest(asked, known)}")
-        values, domain = np.asarray(self.numbers(given.value)), fields[given.arg]
+        values, domain = self.attempt(lambda: self.numbers(given.value)), fields[given.arg]
         shape = np.shape(getattr(kernel, given.arg))
         low, high = getattr(domain, "lower", -np.inf), getattr(domain, "upper", np.inf)
         if not np.all((values > low) & (values < high) & np.isfinite(values)):
@@ -295,17 +302,17 @@ class _Reader:
                 f"shape {values.shape}"
             ) from None
 
-    def numbers(self, node: ast.expr) -> Any:
+    def numbers(self, node: ast.expr) -> np.ndarray:
         """A number, or tuples of numbers."""
         match node:
             case ast.Constant(int() | float() as number) if not isinstance(number, bool):
-                return float(number)
+                return np.asarray(_real(number))
             case ast.UnaryOp(ast.USub(), operand):
-                return np.negative(self.numbers(operand))
+                return np.asarray(-self.numbers(operand))
             case ast.Tuple(elements) if elements:
                 rows = [self.numbers(each) for each in elements]
-                if len({np.shape(row) for row in rows}) == 1:
-                    return rows
+                if len({row.shape for row in rows}) == 1 and rows[0].ndim < 2:
+                    return np.stack(rows)
         raise self.error(f"expected a number or a tuple of numbers, found {ast.unparse(node)!r}")
 
     def truth(self, given: ast.keyword) -> bool:
@@ -317,7 +324,9 @@ class _Reader:
     def waves(self, call: ast.Call) -> AbstractKernel:
         """Random waves of a kernel."""
         match call:
-            case ast.Call(args=[inner, ast.Constant(int() as number)], keywords=[]):
+            case ast.Call(args=[inner, ast.Constant(int() as number)], keywords=[]) if (
+                not isinstance(number, bool) and number <= MOST_WAVES
+            ):
                 kernel = self.kernel(inner)
             case _:
                 raise self.error(WAVES)
@@ -353,14 +362,28 @@ class _Reader:
             return list(range(self.pixels))
         if given in self.names:
             return [self.names.index(given)]
-        if re.fullmatch(r"\d+", given) and int(given) < self.n_inputs:
+        if re.fullmatch("[0-9]{1,18}", given) and int(given) < self.n_inputs:
             return [int(given)]
-        given = given if isinstance(node, ast.Name | ast.Constant) else ast.unparse(node)
-        if re.fullmatch(r"[+-]?\d+", given) or not self.names:
+        plain = isinstance(node, ast.Name | ast.Constant)
+        given = given if plain else ast.get_source_segment(one_line(self.text), node) or given
+        if re.fullmatch("[+-]?[0-9]+", given) or not self.names:
             raise self.error(
                 f"there is no column {given!r}; columns are numbered 0 to {self.n_inputs - 1}"
             )
+        if not plain:
+            raise self.error(
+                f"found {given!r}; the name of a column that is no name of Python stands in "
+                f"quotes: [{column_text(given)}]"
+            )
         raise self.error(f"there is no column {given!r}{_suggest(given, self.names)}")
+
+
+def _real(number: float) -> float:
+    """A number as a float; infinite where there is none so large."""
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf
 
 
 def _parts(node: ast.expr) -> list[ast.expr]:

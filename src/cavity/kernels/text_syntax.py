@@ -1,10 +1,12 @@
 """Texts of kernels as expressions of Python: what is one, and the names in it."""
 
 import ast
+import json
 import keyword
 import re
 
 from cavity.kernels.patch_text import CONV
+from cavity.numerics.text import one_line
 
 # Bounds of a text: characters, and parts within parts.
 LONGEST, DEEPEST = 100_000, 300
@@ -77,7 +79,7 @@ def expression(text: str) -> ast.expr:
 
 def _syntax(text: str) -> ast.expr | None:
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        return ast.parse(one_line(text), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -85,10 +87,12 @@ def _syntax(text: str) -> ast.expr | None:
 def _fault(text: str) -> str:
     """What is wrong with a text that is no expression."""
     kernels = "expected a kernel's name, a positive number or '('"
-    if not text.strip():
+    if not text.strip() or text.rstrip().endswith(("+", "*")):
         return f"{kernels}, found the end"
+    if re.search(r"\[\s*\]", text):
+        return "no column is named in []"
     try:
-        ast.parse(text.strip(), mode="eval")
+        ast.parse(one_line(text), mode="eval")
     except SyntaxError as error:
         return f"{error.msg}; kernels combine with + and *, such as rbf + linear[0]"
     except (ValueError, RecursionError, MemoryError) as error:
@@ -100,12 +104,13 @@ def _newer(text: str) -> str:
     """A text in which sizes are tuples and names that are none of Python stand in quotes."""
 
     def in_quotes(columns: re.Match[str]) -> str:
-        names = (name.strip() for name in columns[1].split(","))
-        return f"[{', '.join(column_text(name) for name in names)}]"
+        names = [name.strip() for name in columns[1].split(",")]
+        return f"[{', '.join(map(column_text, names))}]" if all(names) else columns[0]
 
     text = re.sub(r"\[([^\[\]\"']*)\]", in_quotes, text)
     text = re.sub(r"\b(\d+)\s*x\s*(\d+)\s*x\s*(\d+)\b", r"(\1, \2, \3)", text)
     text = re.sub(r"\b(\d+)\s*x\s*(\d+)\b", r"(\1, \2)", text)
+    text = re.sub(r"\bchannels\s*=\s*(joint|pooled)\b", r'channels="\1"', text)
     return re.sub(r"\b(positions|weights)\b(?!\s*=)", r"\1=True", text)
 
 
@@ -114,8 +119,7 @@ def column_text(name: str) -> str:
     plain = name.isidentifier() and name.isascii() and not keyword.iskeyword(name)
     if plain or (name.isdecimal() and name == str(int(name))):
         return name
-    quoted = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{quoted}"'
+    return json.dumps(name, ensure_ascii=False)
 
 
 def error(text: str, what: str) -> ValueError:

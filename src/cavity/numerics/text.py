@@ -55,3 +55,8 @@ def told(message: str, keep: str = "") -> str:
         half, left_out = TOLD // 2, len(message) - TOLD
         message = f"{message[:half]} ... ({left_out} characters) ... {message[-half:]}"
     return printable(message, keep)
+
+
+def one_line(text: str) -> str:
+    """A text with its lines in one, unless one of them may end in a comment."""
+    return text.strip() if "#" in text else " ".join(text.split("\n")).strip()

@@ -2,9 +2,10 @@
 
 import dataclasses
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, TypeVar, cast
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,6 +22,11 @@ from cavity.parameters.trees import (
 )
 
 Model = TypeVar("Model")
+EXAMPLES = {
+    "fixed": '{"likelihood.variance": 0.1}',
+    "bounds": '{"kernel.lengthscale": (0.1, 10.0)}',
+    "priors": '{"kernel.lengthscale": priors.LogNormal(1.0, 0.5)}',
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,12 +57,13 @@ class Constraints:
         values = {name: value for name, value in self.fixed.items() if value is not None}
         return with_named(model, {n: _value(n, v, known[n]) for n, v in values.items()})
 
-    def maps(self, model: Model, maps: Model | None) -> Model:
+    def maps(self, model: Model, maps: Model | None, *, stage: bool = False) -> Model:
         """Bijections with the parameters that are fixed or have bounds.
 
         Args:
             model: whose parameters they are.
             maps: an edited `bijections(model)`; None for the default.
+            stage: whether what is frozen in these is released later, so that it may have bounds.
 
         Raises:
             ValueError: for bounds that there cannot be, and of what is not learned.
@@ -65,9 +72,10 @@ class Constraints:
         own = named(chosen)
         self._check(own)
         found: dict[str, Bijection] = dict.fromkeys(self.fixed, FIXED)
-        return with_named(
-            chosen, found | {n: _within(n, own[n], b) for n, b in self.bounds.items()}
-        )
+        for name, bounds in self.bounds.items():
+            frozen = stage and isinstance(own[name], Fixed)
+            found[name] = own[name] if frozen else _within(name, own[name], bounds)
+        return with_named(chosen, found)
 
     def stages(
         self, model: Model, maps: Model | None, schedule: Sequence[Model]
@@ -75,30 +83,37 @@ class Constraints:
         """`maps` of the last stage and of those before it, as they are where nothing is said."""
         if not (self.fixed or self.bounds):
             return maps, tuple(schedule)
-        return self.maps(model, maps), tuple(self.maps(model, each) for each in schedule)
+        return self.maps(model, maps), tuple(
+            self.maps(model, each, stage=True) for each in schedule
+        )
 
-    def densities(self, model: Model, densities: Model | None) -> Model | None:
+    def densities(
+        self, model: Model, densities: Model | None, maps: Model | None = None
+    ) -> Model | None:
         """Priors with those that are given in the place of others.
 
         Args:
-            model: whose parameters they are of.
+            model: whose parameters they are of, where learning starts.
             densities: an edited `priors.flat(model)`; None for flat ones.
+            maps: an edited `bijections(model)`; None for the default.
 
         Raises:
-            ValueError: for priors of parameters that are not learned.
+            ValueError: for priors of parameters that are not learned, those of other shapes, and
+                those without a density where a parameter starts.
         """
         if not (self.priors or (self.fixed and densities is not None)):
             return densities
         chosen: Any = flat(model) if densities is None else densities
-        own = named(bijections(model))
+        own, values = named(bijections(model) if maps is None else maps), named(model)
         self._check(own)
         for name, prior in self.priors.items():
             if not isinstance(prior, Prior):
                 raise ValueError(
                     f"the prior of {name} must be one of cavity.parameters.priors, given {prior!r}"
                 )
-            if name in self.fixed or not own[name].free:
+            if name in self.fixed or own[name] == FIXED:
                 raise ValueError(f"{name} is not learned: leave its prior out")
+            _check_density(name, prior, values[name])
         return with_named(chosen, dict.fromkeys(self.fixed, Flat()) | dict(self.priors))
 
     def started(self, model: Model, known: tuple[str, ...] = ()) -> Model:
@@ -127,6 +142,23 @@ class Constraints:
             raise ValueError(f"{name} is fixed and has bounds: leave one of them out")
 
 
+def asked_constraints(fixed: object, bounds: object, priors: object) -> Constraints:
+    """Constraints as they were asked for, None for none.
+
+    Raises:
+        ValueError: for what is no dict by name.
+    """
+    found: list[Mapping[str, object]] = []
+    for (name, example), asked in zip(EXAMPLES.items(), (fixed, bounds, priors), strict=True):
+        by_name = isinstance(asked, Mapping) and all(isinstance(each, str) for each in asked)
+        if not (by_name or asked is None):
+            raise ValueError(
+                f"{name} is a dict by dotted name, such as {example}; given {asked!r}"
+            )
+        found.append(cast(Mapping[str, object], asked or {}))
+    return Constraints(*found)
+
+
 def _value(name: str, value: object, own: Any) -> np.ndarray:
     """A value in the shape of a parameter.
 
@@ -152,7 +184,10 @@ def _within(name: str, domain: Bijection, bounds: object) -> Bijection:
     if isinstance(domain, Fixed):
         raise ValueError(f"{name} is not learned: leave its bounds out")
     try:
-        low, high = (None if b is None else float(b) for b in cast(Iterable[Any], bounds))
+        ends = () if isinstance(bounds, Set | Mapping) else cast(Iterable[Any], bounds)
+        low, high = (None if end is None else _number(end) for end in ends)
+        if low is high is None:
+            raise ValueError
     except (TypeError, ValueError):
         raise ValueError(
             f"bounds of {name} are a pair of numbers, one of which may be None; given {bounds!r}"
@@ -172,6 +207,35 @@ def _within(name: str, domain: Bijection, bounds: object) -> Bijection:
     if np.isinf(low) or np.isinf(high):
         raise ValueError(f"{name} may be negative: give a lower and an upper bound")
     return Interval(low, high)
+
+
+def _number(end: Any) -> float:
+    if isinstance(end, str):
+        raise TypeError
+    return float(end)
+
+
+def _check_density(name: str, prior: Prior, value: Any) -> None:
+    """Checks a prior against the starting value of its parameter.
+
+    Raises:
+        ValueError: for another shape than the parameter's, and where it has no density there.
+    """
+    value = np.asarray(value, np.float64)
+    try:
+        hash(prior)  # numbers and tuples have one, arrays none
+        density = np.broadcast_to(prior.log_prob(jnp.asarray(value)), value.shape)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"the prior of {name} has one number, or a tuple of the shape {value.shape}; "
+            f"given {prior!r}"
+        ) from None
+    if not np.all(np.isfinite(density)):
+        outside = value.ravel()[~np.isfinite(density).ravel()][0]
+        raise ValueError(
+            f"{name} starts at {outside:g}, where its prior {prior} has no density: give one that "
+            "has, or bounds within it"
+        )
 
 
 def _inside(values: np.ndarray, domain: Any) -> np.ndarray:

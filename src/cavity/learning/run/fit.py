@@ -31,7 +31,7 @@ from cavity.learning.run.sample import sample
 from cavity.learning.run.stages import Run
 from cavity.learning.search.restarts import Restarts
 from cavity.models.base import AbstractModel
-from cavity.parameters.constraints import Constraints
+from cavity.parameters.constraints import asked_constraints
 from cavity.parameters.priors import flat, learned_with
 
 
@@ -124,9 +124,10 @@ def fit(
     References:
         Bui (2017), S23, S69; van der Wilk (2018), items 5 and 47.
     """
-    said, given = _constraints(fixed, bounds, priors)
+    by_name = priors if isinstance(priors, Mapping) else None
+    said = asked_constraints(fixed, bounds, by_name)
     start = said.model(model) if said else model
-    given = said.densities(start, given)
+    given = said.densities(start, None if isinstance(priors, Mapping) else priors, bijections)
     moves, before = said.stages(start, bijections, schedule)
 
     def sampled(sampler: MCMC) -> FitResult:
@@ -158,17 +159,6 @@ def fit(
         return _determined(*searches) if release is None else _released(*searches, release)
 
     return dispatch(method, approximated, sampled)
-
-
-def _constraints(
-    fixed: Mapping[str, object] | None,
-    bounds: Mapping[str, object] | None,
-    priors: AbstractModel | Mapping[str, object] | None,
-) -> tuple[Constraints, AbstractModel | None]:
-    """What is said of parameters by name, and the tree of priors where one is given."""
-    if isinstance(priors, Mapping):
-        return Constraints(fixed or {}, bounds or {}, priors), None
-    return Constraints(fixed or {}, bounds or {}), priors
 
 
 def _determined(
