@@ -15,7 +15,7 @@ def prior_of(text: str) -> Prior:
     """The prior of a text.
 
     Args:
-        text: a name in small letters, and numbers, or tuples with one for each entry.
+        text: a name in small letters, and numbers, or tuples or lists with one for each entry.
 
     Raises:
         ValueError: for a name that no prior has, and numbers that it does not take.
@@ -53,8 +53,12 @@ def _number(node: ast.expr) -> Any:
     try:
         value = ast.literal_eval(node)
         array = np.asarray(value, np.float64)
-    except (TypeError, ValueError, SyntaxError):
+    except (TypeError, ValueError, SyntaxError, OverflowError):
         array = np.array(np.nan)
     if not np.all(np.isfinite(array)) or isinstance(value, bool | str):
         raise ValueError(f"'{ast.unparse(node)}' is no number, and no tuple of numbers")
-    return float(value) if array.ndim == 0 else value
+    return _tuples(array.tolist())
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
