@@ -223,6 +223,8 @@ def test_places_are_found_in_what_is_read(text):
         ("-1 * rbf", "positive number.*found '-1'"),
         ("0 * rbf", "must be positive and finite, given 0"),
         ("1e999 * rbf", "must be positive and finite"),
+        ("1e300 * 1e300 * rbf", "must be positive and finite, given inf"),
+        ("1e-300 * 1e-300 * rbf", "must be positive and finite, given 0"),
         ("True * rbf", "found 'True'"),
         ("0.5", "0.5 stands alone.*0.5 \\* constant"),
         ("rbf + 2", "2 stands alone"),

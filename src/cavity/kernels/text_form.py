@@ -184,20 +184,21 @@ class _Reader:
             case ast.BinOp(left, ast.Add(), right):
                 return self.kernel(left) + self.kernel(right)
             case ast.BinOp(left, ast.Mult(), right):
-                return self.value(left) * self.value(right)
+                product = self.value(left) * self.value(right)
+                return product if isinstance(product, AbstractKernel) else self.factor(product)
             case ast.Constant(int() | float() as number) if not isinstance(number, bool):
-                factor = _real(number)
-                if not 0.0 < factor < np.inf:
-                    raise self.error(
-                        f"a scale factor must be positive and finite, given {factor:g}"
-                    )
-                return factor
+                return self.factor(_real(number))
             case ast.Name() | ast.Call() | ast.Subscript():
                 return self.word(node)
         raise self.error(
             "expected a kernel's name, a positive number or '(', found "
             f"{ast.unparse(node)!r}; kernels combine with + and *"
         )
+
+    def factor(self, number: float) -> float:
+        if not 0.0 < number < np.inf:
+            raise self.error(f"a scale factor must be positive and finite, given {number:g}")
+        return number
 
     def word(self, node: ast.expr) -> AbstractKernel:
         """A kernel by its name, with the columns and the arguments after it, in either order."""
