@@ -12,6 +12,7 @@ from cavity.cli import fit as cli_fit
 from cavity.cli import gp as cli_gp
 from cavity.cli import session
 from cavity.cli import use as cli_use
+from cavity.cli.gp import check_kernel
 from cavity.estimators.regressor import GPRegressor
 from cavity.tables.schema import encode
 from cavity.tables.table_model import TableModel
@@ -358,3 +359,8 @@ def test_a_period_that_the_data_do_not_show_is_named(here):
     assert unseen["period"] > unseen["longest"] == pytest.approx(30 / 29)
     assert "is longer than the data (1.034)" in done.json["message"]
     assert "is longer than the data (1.034)" in run("show", "m.cavity").out
+
+
+def test_a_column_of_many_digits_is_looked_up_in_the_table():
+    for column in ("[123456]", f'["{"9" * 5000}"]', "[0]"):
+        check_kernel(f"rbf{column}")

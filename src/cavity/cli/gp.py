@@ -172,7 +172,7 @@ def check_kernel(given: str) -> None:
             "28x28, and --kernel conv5, conv3x7 or conv5 + rbf; for other targets use "
             "cavity.GPRegressor in Python",
         )
-    numbered = [int(column) for column in mentioned if column.isdecimal()]
+    numbered = [int(column) for column in mentioned if column.isdecimal() and len(column) < 6]
     count = min(max(numbered, default=0) + 1, 10_000)
     names = [*map(str, range(count)), *sorted(mentioned - set(map(str, range(count))))]
     with blaming("--kernel"):
