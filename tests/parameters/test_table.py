@@ -1,11 +1,13 @@
 """Names of parameters, and the table that printing a model shows."""
 
+import re
+
 import equinox as eqx
 import jax
 import numpy as np
 
 import cavity
-from cavity import parameters
+from cavity import kernels, likelihoods, parameters
 from cavity.numerics.tree import named
 from cavity.parameters import priors
 
@@ -63,3 +65,16 @@ def test_bijections_and_priors_can_be_printed():
     assert [line.split()[0] for line in lines] == ["scale", "df"]
     assert "positive" in lines[0]
     assert "flat" in str(priors.flat(noise))
+
+
+def test_notebooks_show_the_same_cells():
+    """Of models, kernels, likelihoods, bijections, posteriors and results; with words escaped."""
+    model = cavity.GP(kernels.RBF(1.0, [1.0, 2.0]), likelihoods.Gaussian(0.1))
+    for shown in (model, model.kernel, model.likelihood, parameters.bijections(model)):
+        html = shown._repr_html_()
+        for cell in re.split(r"\s{2,}|\n", str(shown)):
+            assert cell.startswith("---") or f">{cell}<" in html
+    result = cavity.infer(model, np.zeros((3, 2)), np.zeros(3))
+    result = result.saying("a < b & c")
+    assert "a &lt; b &amp; c</p><table>" in result._repr_html_()
+    assert result._repr_html_().endswith(result.posterior._repr_html_())

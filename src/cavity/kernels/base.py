@@ -12,7 +12,7 @@ from cavity.numerics.distances import scaled_distance
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive
-from cavity.parameters.table import table
+from cavity.parameters.table import Tabled
 
 # What a constructor takes for a parameter: a number or anything array-like. The field's
 # converter makes it an array.
@@ -21,7 +21,7 @@ Values = Any
 Groups = tuple[int, ...] | None
 
 
-class AbstractKernel(eqx.Module):
+class AbstractKernel(Tabled, eqx.Module):
     r"""A covariance function $k(\mathbf x, \mathbf x')$ of a latent function.
 
     Kernels add, multiply and scale: `k1 + k2`, `k1 * k2`, `2.0 * k`; `k.on(0, 2)` looks only at
@@ -48,9 +48,6 @@ class AbstractKernel(eqx.Module):
 
     def __rmul__(self, other: float) -> "AbstractKernel":
         return Scaled(self, other)
-
-    def __str__(self) -> str:
-        return table(self)
 
     def on(self, *dims: int) -> "AbstractKernel":
         """This kernel of the given input columns only (counted from 0)."""

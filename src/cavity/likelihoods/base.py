@@ -21,7 +21,7 @@ from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array, Bool, Float
 from cavity.parameters import Units
-from cavity.parameters.table import table
+from cavity.parameters.table import Tabled
 
 _RENAMED = {"landmarks": "features", "guess": "initial_latents", "opens": "analytic_in_cone"}
 
@@ -56,7 +56,7 @@ class LatentFunction:
 ONE_LATENT = (LatentFunction(),)
 
 
-class AbstractLikelihood(eqx.Module):
+class AbstractLikelihood(Tabled, eqx.Module):
     r"""$p(y \mid f)$ for one datum: moments under a Gaussian cavity, and predictions.
 
     Likelihoods with closed forms derive from this class. With nothing but a density, derive from
@@ -149,10 +149,6 @@ class AbstractLikelihood(eqx.Module):
         self, mean: Float[Array, "..."], var: Float[Array, "..."], side: Side = NONE
     ) -> AbstractPredictive:
         """The predictive distribution of y where f has these marginals."""
-
-    @typing.final
-    def __str__(self) -> str:
-        return table(self)
 
     @property
     @typing.final

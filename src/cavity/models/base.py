@@ -24,9 +24,10 @@ from cavity.models.latent_gp import LatentGP, shared_parameters
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Scalar
 from cavity.parameters.priors import Prior
+from cavity.parameters.table import Tabled
 
 
-class AbstractModel(eqx.Module):
+class AbstractModel(Tabled, eqx.Module):
     """Gaussian variables with priors, and how outputs depend on them. Holds no data.
 
     To implement:

@@ -32,7 +32,6 @@ from cavity.models.process import IndependentProcess
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Scalar
-from cavity.parameters.table import table
 
 _PARTS = {
     "kernel": "kernels, such as RBF()",
@@ -223,9 +222,6 @@ class GP(AbstractGP):
             else:
                 found.append(latent.lay_out(rows, jitter, number=number, **signs))
         return found
-
-    def __str__(self) -> str:
-        return table(self)
 
 
 def _check_part(name: str, part: Any, kind: Any) -> None:

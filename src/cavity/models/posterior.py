@@ -36,6 +36,7 @@ from cavity.numerics.validation import (
     check_side_names,
     float_array,
 )
+from cavity.parameters.table import TabledModel
 
 # Values of one N x M matrix held at a time by predictions, and by those on a GPU.
 BUDGET, BUDGET_ON_GPU = 1 << 22, 1 << 26
@@ -55,7 +56,7 @@ class Joint(NamedTuple):
     cov: Float[Array, "..."]
 
 
-class AbstractPosterior(eqx.Module):
+class AbstractPosterior(TabledModel, eqx.Module):
     """The posterior process of a model: marginals, joint distributions, samples, predictions.
 
     Marginals are computed in chunks, so their memory does not grow with the square of the rows.
@@ -113,10 +114,7 @@ class AbstractPosterior(eqx.Module):
 
     @abc.abstractmethod
     def drawn_likelihoods(self, n: int, key: PRNGKeyArray) -> AbstractLikelihood | None:
-        """The likelihoods of the samples of `sample` with this key, along a first axis.
-
-        None where all samples have the likelihood of the model.
-        """
+        """Likelihoods of the samples of a key, on a first axis; None where all are the model's."""
 
     @abc.abstractmethod
     def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:

@@ -21,13 +21,13 @@ from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.quadrature import Tilted, mixed_derivatives
 from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float
-from cavity.parameters.table import table
+from cavity.parameters.table import Tabled
 
 Prior = TypeVar("Prior", bound="AbstractWeightPrior")
 Result = TypeVar("Result")
 
 
-class AbstractWeightPrior(eqx.Module):
+class AbstractWeightPrior(Tabled, eqx.Module):
     """The prior of single weights.
 
     To implement:
@@ -117,10 +117,6 @@ class AbstractWeightPrior(eqx.Module):
     def sizes(self) -> set[int]:
         """The lengths of the parameters that are not one number for all weights."""
         return {x.shape[0] for x in map(jnp.asarray, jax.tree.leaves(self)) if x.ndim}
-
-    @typing.final
-    def __str__(self) -> str:
-        return table(self)
 
 
 class Components(NamedTuple):

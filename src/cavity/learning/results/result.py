@@ -1,6 +1,7 @@
 """Results of inference and of fits."""
 
 import dataclasses
+import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +19,7 @@ from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.parameters import bijections
 from cavity.parameters.priors import flat
-from cavity.parameters.table import table
+from cavity.parameters.table import html_table, table
 
 # What `AbstractModel.posterior` returns: checkers of types take it for that of a Gaussian process;
 # a model of other variables may return anything.
@@ -152,6 +153,9 @@ class Inference:
     def __str__(self) -> str:
         return described(self, table(self.posterior.model))
 
+    def _repr_html_(self) -> str:
+        return in_html(described(self, ""), html_table(self.posterior.model))
+
 
 def check_whole(result: Inference, what: str) -> None:
     """Refuses a result that has learned from rows that are gone, which are not there to ask.
@@ -171,6 +175,12 @@ def check_whole(result: Inference, what: str) -> None:
             "give a model and rows in the place of the result, as in "
             "cavity.infer(result.posterior.model, X, y)"
         )
+
+
+def in_html(text: str, parameters: str) -> str:
+    """Lines of text above a table of parameters, in HTML."""
+    said = "<br>".join(map(html.escape, text.strip().splitlines()))
+    return f"<p>{said}</p>{parameters}"
 
 
 def described(result: Inference, parameters: str) -> str:
@@ -287,3 +297,8 @@ class FitResult(Inference):
         parameters = table(self.model, self.bijections, self.priors)
         apart = starts_apart(self.trials, "were, after a few iterations,")
         return described(self, parameters if apart is None else f"{apart}\n{parameters}")
+
+    def _repr_html_(self) -> str:
+        apart = starts_apart(self.trials, "were, after a few iterations,")
+        parameters = html_table(self.model, self.bijections, self.priors)
+        return in_html(described(self, apart or ""), parameters)

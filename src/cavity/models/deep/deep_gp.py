@@ -41,7 +41,6 @@ from cavity.models.inputs.views import FreeInputs
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Scalar
-from cavity.parameters.table import table
 
 # Deviations of the inducing variables of inner layers that a search starts from.
 INNER_DEVIATION = 0.1
@@ -255,9 +254,6 @@ class DeepGP(AbstractModel):
             latent_inputs=self.latent_inputs,
             side=tuple(sorted(rows.side)),
         )
-
-    def __str__(self) -> str:
-        return table(self)
 
 
 def _check_latent(approximation: TiedPowerMeans, *, natural: bool) -> None:

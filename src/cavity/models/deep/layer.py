@@ -26,13 +26,13 @@ from cavity.models.process import (
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import positive
-from cavity.parameters.table import table
+from cavity.parameters.table import Tabled
 
 # Deviations below this share of a column's magnitude are rounding.
 CONSTANT = 1e-10
 
 
-class Layer(eqx.Module):
+class Layer(Tabled, eqx.Module):
     r"""Functions of one layer of a deep Gaussian process.
 
     $f_w \sim \mathcal{GP}(m_w, k_w)$ for w up to the width; outputs are
@@ -173,9 +173,6 @@ class Layer(eqx.Module):
                 f"the mean of {name} has {plural(shape[1], 'column')}, the layer has "
                 f"{plural(self.width, 'function')}: give one column, or one per function"
             )
-
-    def __str__(self) -> str:
-        return table(self)
 
 
 @typing.runtime_checkable

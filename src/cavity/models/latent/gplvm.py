@@ -43,7 +43,6 @@ from cavity.models.latent.term import LatentInputTerm
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
-from cavity.parameters.table import table
 
 # Tied sites start from means that Gaussian noise of this variance would give for standardised
 # outputs, where the likelihood is another, and from this deviation.
@@ -293,6 +292,3 @@ class GPLVM(AbstractModel):
 
     def _layer(self, outputs: int) -> Layer:
         return Layer(self.kernel, self.inducing, outputs, self.mean)
-
-    def __str__(self) -> str:
-        return table(self)

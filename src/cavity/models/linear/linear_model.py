@@ -44,7 +44,6 @@ from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import fixed
 from cavity.parameters.gaussian_scale import GaussianScales
 from cavity.parameters.priors import Prior
-from cavity.parameters.table import table
 from cavity.weights.base import AbstractWeightPrior
 from cavity.weights.densities import Gaussian
 
@@ -366,6 +365,3 @@ class LinearModel(AbstractModel):
             single=single,
             side=tuple(sorted(rows.side)),
         )
-
-    def __str__(self) -> str:
-        return table(self)

@@ -39,7 +39,6 @@ from cavity.models.process import AbstractProcess, IndependentProcess
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import fixed
-from cavity.parameters.table import table
 from cavity.weights.base import AbstractWeightPrior
 from cavity.weights.densities import Gaussian
 
@@ -363,9 +362,6 @@ class Network(AbstractModel):
             single=single,
             side=tuple(sorted(rows.side)),
         )
-
-    def __str__(self) -> str:
-        return table(self)
 
 
 def random_start(model: Network, columns: int, seed: int = 0) -> NetworkStart:

@@ -65,7 +65,6 @@ from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import fixed
-from cavity.parameters.table import table
 
 # Functions of a likelihood that is not Gaussian start as if standardised outputs had noise of this
 # variance.
@@ -377,9 +376,6 @@ class GPSSM(AbstractModel):
             self.transition.process(views, functions[: len(views)]),
             self.emission.functions_under(outputs, functions[len(views) :]),
         )
-
-    def __str__(self) -> str:
-        return table(self)
 
 
 def without_series(rows: Rows) -> Rows:
