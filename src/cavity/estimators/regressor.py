@@ -38,8 +38,10 @@ class GPRegressor(
 
     Args:
         kernel: text such as "rbf", "rbf + linear" or "matern52 * periodic[0]", with one
-            lengthscale per column and starting values from the data; or a kernel object, whose
-            values are taken as they are, in the units of the data.
+            lengthscale per column and starting values from the data, but for those in the text,
+            "rbf(lengthscale=2)" or "rbf(lengthscale=2, fixed=True)", which are of the first
+            function where there are several; or a kernel object, whose values are taken as they
+            are, in the units of the data.
         likelihood: how outputs scatter about the function: "gaussian", with outliers
             "student_t" or "laplace"; "heteroscedastic" is Gaussian with a level that is a
             function of the inputs too, with a kernel of the same form. Of counts "poisson" or
@@ -69,8 +71,8 @@ class GPRegressor(
         missing: "error", or "skip" to leave out outputs that are NaN.
         standardise: start from the location and spread of the data; otherwise from unit values.
         fixed: parameters that are not learned, by dotted name as a printed model has it, with the
-            value that each keeps, in the units of the data: `{"likelihood.variance": 0.1}`; None
-            for where it starts.
+            value that each keeps, in the units of the data (of several outputs, in those of the
+            divided ones): `{"likelihood.variance": 0.1}`; None for where it starts.
         bounds: a lower and an upper bound, of which one may be None, by dotted name:
             `{"kernel.lengthscale": (0.1, 10.0)}`.
         priors: of the parameters of kernels and likelihoods that are named, which are learned
