@@ -220,7 +220,7 @@ def test_constraints_of_parameters(here, tables):
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--fix", "likelihood.variance", "not a name and a value, with = between them"),
+        ("--fix", "=2", "not a name and a value, with = between them"),
         ("--fix", "likelihood.variance=much", "takes numbers, given 'much'"),
         ("--bound", "kernel.variance=3", "LOW:HIGH, such as 0.1:10, given '3'"),
         ("--prior", "kernel.variance=lognorm(1, 2)", "there is no prior 'lognorm'"),

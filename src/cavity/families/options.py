@@ -86,14 +86,22 @@ def prior_texts(typed: list[str]) -> dict[str, str]:
         raise ValueError(f"{error}; {weights} (or network)") from None
 
 
-def fixed_of(typed: list[str]) -> dict[str, float | list[float]]:
+def fixed_of(typed: list[str]) -> dict[str, float | list[float] | None]:
     """Values of parameters by name; several for several columns, with commas between them.
+
+    A name alone keeps its parameter where it starts, which is None.
 
     Raises:
         ValueError: for what is no number.
     """
-    found: dict[str, float | list[float]] = {}
-    for name, text in by_name(typed).items():
+    alone = [each for each in typed if each.strip() and "=" not in each]
+    others = by_name([each for each in typed if each not in alone])
+    found: dict[str, float | list[float] | None] = {}
+    for name in alone:
+        if name.strip() in (*found, *others):
+            raise ValueError(f"{name.strip()} is given twice")
+        found[name.strip()] = None
+    for name, text in others.items():
         numbers = [_finite(name, each) for each in text.strip("()[]").split(",")]
         found[name] = numbers[0] if len(numbers) == 1 else numbers
     return found
@@ -192,8 +200,8 @@ FIXED = Setting(
     option=Option(
         "--fix",
         "NAME=VALUE",
-        'Keeps a parameter at a value in the units of the data, such as "likelihood.variance=0.1";'
-        " show has the names. Repeatable.",
+        'Keeps a parameter at a value in the units of the data, such as "likelihood.variance=0.1", '
+        "or, by its name alone, where it starts; show has the names. Repeatable.",
         "texts",
         read=fixed_of,
     ),
