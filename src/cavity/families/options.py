@@ -200,8 +200,8 @@ FIXED = Setting(
     option=Option(
         "--fix",
         "NAME=VALUE",
-        'Keeps a parameter at a value in the units of the data, such as "likelihood.variance=0.1", '
-        "or, by its name alone, where it starts; show has the names. Repeatable.",
+        'Keeps a parameter at a value in the units of the data, such as "likelihood.variance=0.1",'
+        " or, by its name alone, where it starts; show has the names. Repeatable.",
         "texts",
         read=fixed_of,
     ),
