@@ -55,7 +55,7 @@ def points_of(typed: str) -> int | str | None:
 
 
 def by_name(typed: list[str]) -> dict[str, str]:
-    """What was typed of parameters, such as `likelihood.variance=0.1`, by their names.
+    """Texts that were typed for parameters, such as `likelihood.variance=0.1`, by name.
 
     Raises:
         ValueError: for what is not written so, and for a name that is given twice.

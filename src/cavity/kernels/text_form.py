@@ -38,7 +38,7 @@ MOST_WAVES, MOST_IN_NAME = 999_999, 9_999
 
 
 class Written(NamedTuple):
-    """What a text says of a kernel.
+    """A kernel from its text, and the parameters to which the text gives a value.
 
     Attributes:
         kernel: with the values that are given; others are 1, centres 0.
@@ -350,7 +350,7 @@ class _Reader:
         return self.attempt(lambda: SumOver(parts, base, weights))
 
     def attempt(self, make: Callable[[], Any]) -> Any:
-        """What is made, or an error that names the text."""
+        """The result of a call, whose errors name the text."""
         try:
             return make()
         except (TypeError, ValueError) as problem:

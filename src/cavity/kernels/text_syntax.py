@@ -85,7 +85,7 @@ def _syntax(text: str) -> ast.expr | None:
 
 
 def _fault(text: str) -> str:
-    """What is wrong with a text that is no expression."""
+    """The fault of a text that is no expression."""
     kernels = "expected a kernel's name, a positive number or '('"
     if not text.strip() or text.rstrip().endswith(("+", "*")):
         return f"{kernels}, found the end"

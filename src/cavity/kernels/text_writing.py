@@ -81,7 +81,7 @@ class _Writer:
         return self.named(kernel) + listed
 
     def weights(self, kernel: SumOver) -> str:
-        """What a sum says of its weights; nothing where they are no parameters."""
+        """The argument for the weights of a sum; empty where they are no parameters."""
         if kernel.weights is None:
             return ""
         alike = not self.values or np.all(np.asarray(kernel.weights) == 1.0)

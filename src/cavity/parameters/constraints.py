@@ -1,4 +1,4 @@
-"""What a user says of single parameters by their dotted names: values, bounds and priors."""
+"""Constraints of single parameters by their dotted names: values, bounds and priors."""
 
 import dataclasses
 import difflib

@@ -16,7 +16,7 @@ HEAD = ("parameter", "value", "domain", "prior")
 
 
 class Tabled:
-    """What prints as a table of its parameters, and shows one in notebooks."""
+    """Base of modules that print as a table of their parameters, in notebooks too."""
 
     def __str__(self) -> str:
         return table(self)
@@ -26,7 +26,7 @@ class Tabled:
 
 
 class TabledModel:
-    """What shows the parameters of its model in notebooks."""
+    """Base of modules that show the parameters of their model in notebooks."""
 
     model: PyTree
 

@@ -213,7 +213,7 @@ def gp_record(estimator: OfGP, fitted: TableModel) -> dict[str, Any]:
 
 
 def constraints_record(estimator: OfGP, schema: Schema) -> dict[str, str]:
-    """What was asked for of single parameters, in words by dotted name."""
+    """Constraints of single parameters, in words by dotted name."""
     asked: list[Any] = [estimator.fixed, estimator.bounds, estimator.priors]
     fixed, bounds, priors = (each if isinstance(each, Mapping) else {} for each in asked)
     found: dict[str, str] = {}
