@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import GPClassifier, GPRegressor
+from cavity import GPClassifier, GPRegressor, LinearRegressor
 from cavity.parameters import priors
 
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
@@ -49,6 +49,17 @@ def test_classes_and_a_noise_function():
     ).fit(X, Y)
     assert float(noisy.kernel_[0].variance) == 400.0
     np.testing.assert_array_equal(noisy.output_scale_, 1.0)
+
+
+def test_linear_models():
+    columns = np.column_stack([X[:, 0], RNG.normal(size=30)])
+    fixed, bounds = {"likelihood.variance": 4.0}, {"prior.share": (0.4, 0.6)}
+    model = LinearRegressor(fixed=fixed, bounds=bounds, max_iterations=5).fit(columns, Y)
+    assert float(model.likelihood_.variance) == 4.0
+    assert 0.4 < float(model.prior_.share) < 0.6
+    assert "likelihood.variance" not in model.integrated_parameters_
+    with pytest.raises(ValueError, match="no parameter 'noise'"):
+        LinearRegressor(fixed={"noise": 1.0}).fit(columns, Y)
 
 
 def test_files_keep_them(tmp_path):

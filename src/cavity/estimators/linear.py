@@ -160,6 +160,8 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         fit_intercept: whether there is an intercept.
         standardise: columns about their mean in units of their deviation, and starting values
             from the spread of the outputs; otherwise columns as they are and unit values.
+        fixed: parameters that are not learned, by dotted name; see `GPRegressor`.
+        bounds: of parameters, by dotted name; see `GPRegressor`.
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
         tolerance: learning ends when the objective falls by less than this many nats.
         random_state: seed or generator; nothing here is random yet.
@@ -241,6 +243,8 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         integrate: as in `LinearRegressor`.
         fit_intercept: whether there is an intercept.
         standardise: columns about their mean in units of their deviation.
+        fixed: parameters that are not learned, by dotted name; see `GPRegressor`.
+        bounds: of parameters, by dotted name; see `GPRegressor`.
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
         tolerance: learning ends when the objective falls by less than this many nats.
         random_state: seed or generator; nothing here is random yet.

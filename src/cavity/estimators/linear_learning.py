@@ -18,6 +18,7 @@ from cavity.learning.methods.methods import PowerEP
 from cavity.learning.plans.linear import linear_plan
 from cavity.learning.results.result import FitResult
 from cavity.learning.run.fits import fits
+from cavity.parameters.constraints import asked_constraints
 from cavity.weights.base import AbstractWeightPrior
 
 
@@ -33,6 +34,8 @@ class AbstractLinearSettings:
     integrate: object = "all"
     fit_intercept: object = True
     standardise: object = True
+    fixed: object = None
+    bounds: object = None
     max_iterations: object = 200
     tolerance: object = 1e-3
     random_state: object = None
@@ -83,8 +86,12 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         standardise=bool(asked.standardise),
         keep_likelihood=not isinstance(settings.likelihood, str),
     )
+    said = asked_constraints(asked.fixed, asked.bounds, None)
+    starts = [said.started(start) for start in starts]
     options: Any = {
         "power": settings.power,
+        "fixed": said.fixed,
+        "bounds": said.bounds,
         "method": PowerEP(coupled=False),
         "rows": problem.side or None,
         "missing": settings.missing,

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from cavity.families.base import Family, Option, Rule, Setting
 from cavity.families.options import (
+    BOUNDS,
     BY_TASK,
     CLASSIFICATION,
+    FIXED,
     RANDOM_STATE,
     REGRESSION,
     STANDARDISE,
@@ -107,6 +109,8 @@ LINEAR = Family(
             ),
         ),
         STANDARDISE,
+        FIXED,
+        BOUNDS,
         iterations(200),
         TOLERANCE,
         RANDOM_STATE,

@@ -207,28 +207,41 @@ def gp_record(estimator: OfGP, fitted: TableModel) -> dict[str, Any]:
         "bracket": None if found is None else {name: getattr(found, name) for name in names},
         "verdict": estimator.verdict_ or None,
     }
-    constraints = constraints_record(estimator, fitted.schema)
-    record |= {"constraints": constraints} if constraints else {}
+    held = _held(estimator, fitted.schema)
+    record |= constraints_record(estimator.fixed, estimator.bounds, asked, held)
     return record | (class_form(cast(GPClassifier, estimator)) if fitted.classes else {})
 
 
-def constraints_record(estimator: OfGP, schema: Schema) -> dict[str, str]:
-    """Constraints of single parameters, in words by dotted name."""
-    asked: list[Any] = [estimator.fixed, estimator.bounds, estimator.priors]
-    fixed, bounds, priors = (each if isinstance(each, Mapping) else {} for each in asked)
-    found: dict[str, str] = {}
-    if isinstance(estimator.kernel, str):
-        held = written_kernel(estimator.kernel, schema).fixed
-        first = "kernel.0" if isinstance(estimator.kernel_, tuple) else "kernel"
-        found |= {f"{first}.{name}": "fixed" for name in held}
-    for name, value in fixed.items():
+def constraints_record(
+    fixed: object, bounds: object, priors: object = None, held: Sequence[str] = ()
+) -> dict[str, dict[str, str]]:
+    """Constraints of single parameters, in words by dotted name; nothing where there are none.
+
+    Args:
+        fixed: as the estimator has it.
+        bounds: as the estimator has them.
+        priors: as the estimator has them.
+        held: names of parameters that the text of a kernel holds.
+    """
+    asked: list[Any] = [fixed, bounds, priors]
+    values, ends, known = (each if isinstance(each, Mapping) else {} for each in asked)
+    found = dict.fromkeys(held, "fixed")
+    for name, value in values.items():
         found[name] = "fixed" if value is None else f"fixed at {_listed(value)}"
-    for name, (low, high) in bounds.items():
-        ends = [] if low is None else [f"above {low:g}"]
-        found[name] = " and ".join(ends if high is None else [*ends, f"below {high:g}"])
-    for name, prior in priors.items():
+    for name, (low, high) in ends.items():
+        words = [] if low is None else [f"above {low:g}"]
+        found[name] = " and ".join(words if high is None else [*words, f"below {high:g}"])
+    for name, prior in known.items():
         found[name] = "; ".join([*filter(None, [found.get(name)]), f"prior {prior}"])
-    return found
+    return {"constraints": found} if found else {}
+
+
+def _held(estimator: OfGP, schema: Schema) -> list[str]:
+    """Names of the parameters that the text of the kernel holds."""
+    if not isinstance(estimator.kernel, str):
+        return []
+    first = "kernel.0" if isinstance(estimator.kernel_, tuple) else "kernel"
+    return [f"{first}.{name}" for name in written_kernel(estimator.kernel, schema).fixed]
 
 
 def _listed(value: object) -> str:
@@ -284,6 +297,7 @@ def linear_record(estimator: OfWeights, fitted: TableModel) -> dict[str, Any]:
     found = integrated_parameters(fitted.posterior)
     if found:
         record["integrated"] = {name: _of_marginal(one) for name, one in found.items()}
+    record |= constraints_record(estimator.fixed, estimator.bounds)
     return record | ({"coupled": False} if several else {})
 
 
