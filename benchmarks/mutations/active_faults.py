@@ -98,6 +98,6 @@ ACTIVE_FAULTS = (
         "cli/suggest.py",
         "gains = found.gains * _unit(fitted, criterion)",
         "gains = found.gains",
-        (COMMAND + "test_rows_and_gains_are_those_of_the_library",),
+        (COMMAND + "test_gains_have_the_units_of_the_target",),
     ),
 )

@@ -6,6 +6,7 @@ PAST, ROWS = "inference/past.py", "learning/streaming/live_rows.py"
 REMEMBERED, UPDATE = "models/remembered.py", "learning/streaming/update.py"
 FOUND = "learning/streaming/found.py"
 UPDATES = ("learning/test_update.py",)
+LEFT_BEHIND = "test_rows_that_leave_others_behind_keep_their_evidence"
 COMMAND, COMMANDS = "cli/update.py", "cli/test_update.py::"
 WHERE_IT_FAILS = ("learning/test_update_faults.py",)
 STREAMING_FAULTS = (
@@ -63,7 +64,7 @@ STREAMING_FAULTS = (
         ROWS,
         ".with_log_scale(_scale(problem, those, sites))",
         ".with_log_scale(0.0)",
-        UPDATES,
+        ("learning/test_update_batches.py::" + LEFT_BEHIND,),
     ),
     Fault(
         "an improper past keeps rows in memory",

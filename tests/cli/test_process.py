@@ -95,7 +95,8 @@ def test_a_full_cache_is_not_spoken_of(model, tables, environment, tmp_path):
         "main()"
     )
     environment = environment | {"XDG_CACHE_HOME": str(tmp_path)}
-    command = [sys.executable, "-c", code]
+    # without bytecode, which Python would leave cut in the source folder
+    command = [sys.executable, "-B", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
 

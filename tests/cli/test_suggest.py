@@ -1,11 +1,15 @@
 """`cavity suggest`: what it writes, says and refuses."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import polars as pl
 import pytest
 
 import cavity
+from cavity.cli import suggest as cli_suggest
+from cavity.cli.suggest import _unit
 from cavity.tables.files import read_table
 from cavity.tables.schema import encode
 from cavity.tables.table_model import TableModel
@@ -49,6 +53,18 @@ def test_rows_and_gains_are_those_of_the_library(model, candidates, criterion):
     assert written["row"].to_list() == (found.rows + 1).tolist()
     np.testing.assert_allclose(written["gain"], found.gains * unit)
     assert f"by {criterion}" in done.out
+
+
+def test_gains_have_the_units_of_the_target(model, candidates, monkeypatch):
+    """Of a model whose outputs were divided by 3."""
+    divided = dataclasses.replace(TableModel.load(model), output_scale=np.array([3.0]))
+    assert [_unit(divided, each) for each in ("information", "variance")] == [1.0, 9.0]
+    gains = []
+    for factor in (1.0, 9.0):
+        monkeypatch.setattr(cli_suggest, "_unit", lambda *_, factor=factor: factor)
+        done = run("suggest", model, "candidates.csv", "--n", 2, "--out", "n.csv", "--json")
+        gains.append(done.json["gains"])
+    np.testing.assert_allclose(gains[1], 9.0 * np.array(gains[0]))
 
 
 def test_incomplete_rows_are_left_out_and_numbers_stay(model, candidates):

@@ -6,6 +6,7 @@ import pytest
 import cavity
 from cavity import GPClassifier, GPRegressor, LinearRegressor
 from cavity.parameters import priors
+from cavity.tables.table_model import TableModel
 
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
 
@@ -71,6 +72,14 @@ def test_files_keep_them(tmp_path):
     for name, value in (asked | {"priors": prior}).items():
         assert getattr(again, name) == value
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_files_say_which_priors_there_are(tmp_path):
+    prior = {"kernel.lengthscale": priors.LogNormal(1.5, 0.5)}
+    for asked, word in ((None, "none"), ("weak", "weak"), (prior, "weak")):
+        model = GPRegressor(max_iterations=0, priors=asked).fit(X, Y)
+        model.save(tmp_path / "m.cavity")
+        assert TableModel.load(tmp_path / "m.cavity").record["priors"] == word
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def old_likelihood(old, variance=1.3, lengthscale=0.9):
     return P, h, c + old.log_evidence
 
 
-def stacked(old, a, b, variance, lengthscale):
+def stacked(old, a, b, variance, lengthscale, mean=0.0):
     """S20 with the old likelihoods as pseudo-data P⁻¹h of noise P⁻¹, by dense algebra."""
     P, h, c = old_likelihood(old)
     x, y = X[OLD:], Y[OLD:]
@@ -81,7 +81,7 @@ def stacked(old, a, b, variance, lengthscale):
     cov = Q.copy()
     cov[: len(x), : len(x)] += np.diag(a * d + NOISE)
     cov[len(x) :, len(x) :] += b * D + noise
-    value = dense.gaussian_log_density(np.concatenate([y, target]), 0.0, cov)
+    value = dense.gaussian_log_density(np.concatenate([y, target]), mean, cov)
     value -= 0.5 * sum(np.log1p(a * d / NOISE) / a - np.log1p(a * d / NOISE))
     block = np.linalg.slogdet(np.eye(M) + b * D @ P)[1]
     value -= 0.5 * (block / b - block)
@@ -169,6 +169,11 @@ class TestOtherPoints:
         model = gp(Z=Z2, variance=1.1, lengthscale=0.8)
         given = seen_by(model, old[0.5], power, past_power).log_evidence
         assert_close(given, stacked(old[0.5], power, past_power, 1.1, 0.8), "quadrature")
+
+    def test_a_mean_that_moves_is_one_of_pseudo_data_too(self, old):
+        model = gp(Z=Z2, variance=1.1, lengthscale=0.8, mean=0.4)
+        given = seen_by(model, old[0.5], 0.5, 0.3).log_evidence
+        assert_close(given, stacked(old[0.5], 0.5, 0.3, 1.1, 0.8, 0.4), "quadrature")
 
     def test_collapsed_bound_is_the_explicit_one_at_its_best(self, old):
         """Identity 17: expected log density, and divergences of the values at Z."""

@@ -3,7 +3,8 @@
 import pytest
 
 import cavity
-from tests.learning.test_update import OLD, N, X, Y, gp
+from cavity import likelihoods
+from tests.learning.test_update import LABELS, OLD, N, X, Y, gp
 from tests.tolerances import assert_close
 
 
@@ -32,6 +33,16 @@ def test_batches_are_the_rows_at_once(old):
     mean = sum(count * density for count, density in halves) / (N - OLD)
     assert_close(result.before.log_density, mean)
     assert_close(result.lost, first.lost + second.lost)
+
+
+def test_rows_that_leave_others_behind_keep_their_evidence():
+    """Up to what their sites would still have changed by."""
+    model, same = gp(likelihoods.Bernoulli()), {"learn": False, "inducing": "keep"}
+    result = cavity.infer(model, X[:20], LABELS[:20], power=1.0)
+    for rows in (slice(20, 26), slice(26, 27)):
+        result = cavity.update(result, X[rows], LABELS[rows], power=1.0, memory=4, **same)
+    whole = cavity.infer(model, X[:27], LABELS[:27], power=1.0)
+    assert abs(result.log_evidence - whole.log_evidence) < 0.05
 
 
 def test_batches_that_say_too_much_or_nothing(old):

@@ -8,12 +8,11 @@ import numpy as np
 
 from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
-from cavity.cli.use import beside
 from cavity.estimators.latent_map import filled
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 from cavity.tables.embedding import TableEmbedding, outputs
-from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
+from cavity.tables.files import ENDINGS, beside, check_output, read_table, write_predictions
 from cavity.tables.schema import need_column
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from cavity.cli.fitting import AbstractFitting, estimator_of
 from cavity.cli.latent import check_hidden
 from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
+from cavity.cli.table_parts import note_index
 from cavity.cli.use import quantile_levels
 from cavity.estimators.forecaster import GPForecaster
 from cavity.numerics.text import plural
@@ -42,6 +43,7 @@ class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
 
     def read(self) -> None:
         """Opens the table."""
+        note_index(self.session, self.request.table)
         table, column = read_table(self.request.table), self.asked["series"]
         if column is not None:
             self.series = SeriesColumn.of(table, column)

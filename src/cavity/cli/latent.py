@@ -9,6 +9,7 @@ from cavity.cli.asked import Asked
 from cavity.cli.fitting import AbstractFitting, estimator_of
 from cavity.cli.gp import check_kernel
 from cavity.cli.session import Session, blaming
+from cavity.cli.table_parts import note_index
 from cavity.estimators.embedding import GPEmbedding
 from cavity.estimators.latent_map import check_rows_and_columns
 from cavity.estimators.latent_settings import check_values, latent_kernel, latent_likelihood
@@ -53,6 +54,7 @@ class FitEmbedding(AbstractFitting[GPEmbedding, TableEmbedding]):
 
     def read(self) -> None:
         """Opens the table."""
+        note_index(self.session, self.request.table)
         table = read_table(self.request.table)
         self.schema = learn_columns(table, self.asked["columns"] or (), self.asked["ignore"])
         self.Y = outputs(table, self.schema)

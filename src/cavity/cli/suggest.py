@@ -8,13 +8,12 @@ import numpy as np
 from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import report_warnings
-from cavity.cli.use import beside
 from cavity.learning.active.suggest import CRITERIA, Suggestions
 from cavity.learning.active.suggest import suggest as suggested
 from cavity.learning.double_precision import in_double
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
-from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
+from cavity.tables.files import ENDINGS, beside, check_output, read_table, write_predictions
 from cavity.tables.schema import Encoded, encode
 from cavity.tables.table_model import TableModel
 

@@ -1,6 +1,6 @@
 """`cavity predict`, `evaluate`, `examine`, `report` and `show`: uses of a model file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from cavity.persistence.atomic_file import why_not_writable
 from cavity.persistence.errors import DataError
 from cavity.tables.batched import rows_at_a_time
 from cavity.tables.class_labels import class_values
-from cavity.tables.files import ENDINGS, check_output, predictions_file, read_table
+from cavity.tables.files import ENDINGS, beside, check_output, predictions_file, read_table
 from cavity.tables.schema import Encoded, encode
 from cavity.tables.table_model import TableModel, check_targets
 
@@ -85,20 +85,6 @@ def predict(
     record = {"model": model, "table": table, "out": out, "n_rows": rows, "columns": names}
     text = f"predictions of {plural(rows, 'row')} written to {out}: {', '.join(names)}"
     return Outcome(record | parts.record, text)
-
-
-def beside(kept: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of the file to write, after those that are kept of the table.
-
-    Raises:
-        DataError: for one that is kept and has the name of another.
-    """
-    for name in kept:
-        if name in columns:
-            raise DataError(
-                f"the file to write has a column '{name}' of its own: rename the one to keep"
-            )
-    return {**kept, **columns}
 
 
 def prediction_columns(

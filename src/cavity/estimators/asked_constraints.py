@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from cavity.learning.initialisation.models import first_kernel
 from cavity.models.gp import GP
 from cavity.numerics.tree import named
 from cavity.parameters.constraints import Constraints, asked_constraints
@@ -26,7 +27,7 @@ def constraints(
         ValueError: for names of no parameter, and for what is no such request.
     """
     found = asked_constraints(fixed, bounds, priors if isinstance(priors, Mapping) else None)
-    for name in (f"{_first(model)}{name}" for name in held):
+    for name in (f"{first_kernel(model.kernel)}{name}" for name in held):
         if found.fixed.get(name) is not None:
             raise ValueError(
                 f"{name} is fixed, and the text of the kernel holds it: leave one of them out"
@@ -38,11 +39,6 @@ def constraints(
 
 def fixed_in_kernel(model: GP, said: Constraints) -> dict[str, np.ndarray]:
     """The values of the first function's kernel that are fixed, by name within it."""
-    own, first = named(said.model(model)), _first(model)
+    own, first = named(said.model(model)), first_kernel(model.kernel)
     names = [name for name, value in said.fixed.items() if value is not None]
     return {n.removeprefix(first): own[n] for n in names if n.startswith(first)}
-
-
-def _first(model: GP) -> str:
-    """The beginning of the names of parameters of the first function's kernel."""
-    return "kernel.0." if isinstance(model.kernel, tuple) else "kernel."

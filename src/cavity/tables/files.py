@@ -188,6 +188,20 @@ def not_parquet(path: Path, error: BaseException) -> DataError:
     return DataError(f"{path} is not a whole parquet file: {first}")
 
 
+def beside(kept: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of the file to write, after those that are kept of the table.
+
+    Raises:
+        DataError: for one that is kept and has the name of another.
+    """
+    for name in kept:
+        if name in columns:
+            raise DataError(
+                f"the file to write has a column '{name}' of its own: rename the one to keep"
+            )
+    return {**kept, **columns}
+
+
 def check_output(path: str | Path) -> None:
     """Complains, before long work, if predictions could not be written under a name."""
     path = Path(path)

@@ -20,6 +20,7 @@ from cavity.kernels.base import AbstractKernel
 from cavity.kernels.text_form import Written, read
 from cavity.kernels.text_writing import text
 from cavity.learning.initialisation.asked_inducing import asked_inducing
+from cavity.learning.initialisation.models import first_kernel
 from cavity.models.base import AbstractModel
 from cavity.models.integrated_parameters import ParameterMarginal, integrated_parameters
 from cavity.models.mean_function import with_found_mean
@@ -201,7 +202,7 @@ def gp_record(estimator: OfGP, fitted: TableModel) -> dict[str, Any]:
     asked = estimator.priors
     record: dict[str, Any] = {
         "kernel": kernel_word(estimator.kernel, fitted.schema),
-        "priors": asked if isinstance(asked, str) else "weak",
+        "priors": "weak" if isinstance(asked, Mapping) else asked or "none",
         "power": float(cast(float, estimator.power_)),
         "power_table": None if table is None else [trial._asdict() for trial in table],
         "bracket": None if found is None else {name: getattr(found, name) for name in names},
@@ -240,8 +241,8 @@ def _held(estimator: OfGP, schema: Schema) -> list[str]:
     """Names of the parameters that the text of the kernel holds."""
     if not isinstance(estimator.kernel, str):
         return []
-    first = "kernel.0" if isinstance(estimator.kernel_, tuple) else "kernel"
-    return [f"{first}.{name}" for name in written_kernel(estimator.kernel, schema).fixed]
+    first = first_kernel(estimator.kernel_)
+    return [f"{first}{name}" for name in written_kernel(estimator.kernel, schema).fixed]
 
 
 def _listed(value: object) -> str:

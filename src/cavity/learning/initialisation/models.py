@@ -45,9 +45,14 @@ class Given:
 
     def names(self, model: GP) -> tuple[str, ...]:
         """Beginnings of the dotted names of what is given of a model."""
-        first = "kernel.0." if isinstance(model.kernel, tuple) else "kernel."
+        first = first_kernel(model.kernel)
         parts = [f"{part}." for part in ("kernel", "likelihood", "mean") if getattr(self, part)]
         return (*parts, *(f"{first}{name}" for name in self.values))
+
+
+def first_kernel(kernel: object) -> str:
+    """The beginning of the names of parameters of the first of a model's kernels."""
+    return "kernel.0." if isinstance(kernel, tuple) else "kernel."
 
 
 def started(
