@@ -52,7 +52,7 @@ def update_sites(
         marginals: what the rows see of the beliefs, per edge.
         cavities: cavity means and variances, per edge.
         tilted: slope and curvature of log M at the cavities, per edge.
-        presences: 1 where a site belongs to data, per edge.
+        presences: positive where a site belongs to data, per edge.
         proper: whether the cavities of a row are proper.
         power: the power of the sites.
         step: the share of the way to the matched sites.
@@ -79,7 +79,7 @@ def update_sites(
         residual = jnp.maximum(residual, _mismatch(site, match, marginals[i].var, fine * present))
         # an absent row may not have a proper cavity, and the energy needs one
         new.append(site.where(moved, moves & (present > 0.0)))
-        skipped = jnp.maximum(skipped, jnp.sum(jnp.where(fine, 0.0, present)))
+        skipped = jnp.maximum(skipped, jnp.sum(~fine & (present > 0.0), dtype=dtype))
     return tuple(new), residual, skipped
 
 

@@ -27,6 +27,7 @@ from cavity.inference.graph.sites import (
     ClassSites,
     class_precision,
     empty_row_sites,
+    masked,
 )
 from cavity.inference.past import inducing_views
 from cavity.inference.variables.class_contrasts import Contrasts
@@ -107,12 +108,18 @@ class ContrastView(AbstractSiteView[AbstractClassBelief, AbstractClassVariable])
         _, offset, residual = self._contrasts(rows, self.functions(rows.x))
         return Marginal(*moments, offset, residual)
 
+    def own_sites(self, rows: Rows, sites: AbstractSites) -> AbstractSites:
+        # of one of the rows that a row stands for, each of which has its own u
+        return masked(sites, rows.observed)
+
     def messages(
         self, variable: AbstractClassVariable, rows: Rows, sites: AbstractSites
     ) -> Messages:
         projection = self.functions(rows.x)
         contrasts, _, _ = self._contrasts(rows, projection)
-        sent = contrasts.sent(sites.shift, sites.precision)
+        shift, weights, log_scale = contrasts.sent(sites.shift, sites.precision)
+        w = _row_weights(rows)
+        sent = w[:, None] * shift, jnp.where(w > 0.0, w, 1.0)[:, None] * weights, w * log_scale
         return variable.messages_from_classes(*sent, projection)
 
     def without_site(
@@ -121,7 +128,8 @@ class ContrastView(AbstractSiteView[AbstractClassBelief, AbstractClassVariable])
         projection = self.functions(rows.x)
         contrasts, _, _ = self._contrasts(rows, projection)
         mean, cov = belief.functions(projection)
-        whole = contrasts.class_sites(sites.shift, sites.precision)
+        own = contrasts.class_sites(sites.shift, sites.precision)
+        whole = masked(own, _row_weights(rows)[:, None])
         mean, cov, proper = whole.cavity(mean[:, None], cov[:, None], 1.0)
         eye = jnp.eye(cov.shape[-1], dtype=cov.dtype)
         residual = (projection.residual[:, :, None] * eye)[:, None]
@@ -240,6 +248,10 @@ def _contrasted(rows: Rows, classes: int) -> Rows:
     """Rows with one output per class: 1 for the one seen, which is absent, 0 for the others."""
     seen = (rows.y == jnp.arange(classes)).astype(rows.y.dtype)
     return Rows(rows.x, seen, rows.presence * (1.0 - seen), rows.side, rows.power)
+
+
+def _row_weights(rows: Rows) -> Float[Array, " N"]:
+    return jnp.max(rows.site_presence, axis=1)
 
 
 @inducing_views.register(ContrastView)

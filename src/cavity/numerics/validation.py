@@ -102,7 +102,7 @@ def check_side(rows: Mapping[str, Any] | None, n: int) -> dict[str, np.ndarray]:
 
     Raises:
         ValueError: unless they are finite, and positive where they are noise variances or
-            exposures.
+            exposures, at least 0 where they are weights.
     """
     found = {}
     for name, given in dict(rows or {}).items():
@@ -111,10 +111,17 @@ def check_side(rows: Mapping[str, Any] | None, n: int) -> dict[str, np.ndarray]:
             raise ValueError(
                 f"{name} must have one value per row, ({n},), given shape {values.shape}"
             )
-        positive = name in ("noise_variance", "exposure")
-        if not np.all(np.isfinite(values) & ((values > 0.0) | (not positive))):
-            wanted = "positive and finite" if positive else "finite"
-            raise ValueError(f"{name} must be {wanted} in every row")
+        wanted, fine = "finite", np.isfinite(values)
+        if name in ("noise_variance", "exposure"):
+            wanted, fine = "positive and finite", fine & (values > 0.0)
+        elif name == "weight":
+            wanted, fine = "at least 0 and finite", fine & (values >= 0.0)
+        if not np.all(fine):
+            row = np.flatnonzero(~fine)[0]
+            raise ValueError(
+                f"{name} must be {wanted} in every row; row {row} (counted from 0) has "
+                f"{values[row]:g}"
+            )
         found[name] = values
     return found
 

@@ -9,7 +9,7 @@ minibatches are of site factors.
 
 import abc
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,11 +18,13 @@ from cavity.inference.factors.slots import AbstractSlots, Private
 from cavity.inference.graph.base import (
     AbstractBelief,
     AbstractResponse,
+    AbstractSiteView,
     AbstractVariable,
     AbstractView,
     Moments,
 )
 from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.sites import AbstractSites
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
@@ -48,6 +50,10 @@ class Edge(eqx.Module):
     variable: int = eqx.field(static=True)
     view: AbstractView
     slots: AbstractSlots = Private()
+
+    def own_sites(self, rows: Rows, sites: AbstractSites) -> AbstractSites:
+        """Sites of rows in the form that the view takes them."""
+        return cast(AbstractSiteView, self.view).own_sites(rows, sites)
 
 
 class SiteUpdate(NamedTuple):
@@ -158,7 +164,7 @@ class AbstractRowFactor(AbstractFactor):
     @property
     @abc.abstractmethod
     def site_presence(self) -> tuple[Array, ...]:
-        """1 where a site belongs to data, per edge with stored sites."""
+        """The powers that sites count with, per edge with stored sites; 0 where none has data."""
 
     @abc.abstractmethod
     def moments(self, q: Beliefs) -> EdgeMoments:

@@ -38,7 +38,7 @@ from cavity.inference.graph.base import (
 )
 from cavity.inference.graph.projections import holding_projections, with_projections
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import ScalarSites, all_proper, masked
+from cavity.inference.graph.sites import ScalarSites, all_proper
 from cavity.inference.site_update import update_sites
 from cavity.numerics.chunking import map_over_rows, sum_over_rows
 from cavity.numerics.power_limits import Power
@@ -97,12 +97,11 @@ class SiteFactor(AbstractRowFactor):
     def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:
         def chunk_messages(chunk: tuple[Rows, Stores]) -> tuple[Any, ...]:
             rows, row_sites = self._carrying(chunk[0]), chunk[1]
-            private = zip(self.edges, row_sites, self._presence(rows), strict=True)
             return tuple(
                 cast(AbstractSiteView, edge.view).messages(
-                    variables[edge.variable], rows, masked(site, presence)
+                    variables[edge.variable], rows, edge.own_sites(rows, site)
                 )
-                for edge, site, presence in private
+                for edge, site in zip(self.edges, row_sites, strict=True)
                 if edge.slots.private
             )
 
@@ -186,9 +185,8 @@ class SiteFactor(AbstractRowFactor):
 
     def powered_density(self) -> PoweredDensity | None:
         at_cavity = self.evaluation_point is EvaluationPoint.CAVITY
-        if not (at_cavity and self.term.powers_density) or len(self.edges) != 1:
-            return None
-        if self.rows.blocked:
+        powers = at_cavity and self.term.powers_density and not self.rows.blocked
+        if not powers or len(self.edges) != 1:
             return None
         view = cast(AbstractProjectedView, self.edges[0].view)
         likelihood = cast(PowerMeanTerm, self.term).likelihood
@@ -220,7 +218,7 @@ class SiteFactor(AbstractRowFactor):
             log_mean = self.term.log_mean(latents, rows, self.row_power(rows))
             (site,), (marginal,) = row_sites, marginals
             quadratic = 0.5 * marginal.mean * (site.shift - site.precision * marginal.mean)
-            return jnp.sum(rows.site_presence * log_mean) - jnp.sum(quadratic)
+            return jnp.sum(rows.site_presence * (log_mean - quadratic))
 
         return sum_over_rows(chunk_log_joint, (self.rows, self._row_sites(sites)), self.chunk)
 
@@ -231,10 +229,10 @@ class SiteFactor(AbstractRowFactor):
 
         def chunk_densities(chunk: tuple[Rows, Stores]) -> Array:
             rows, row_sites = self._carrying(chunk[0]), chunk[1]
-            triples = zip(self.edges, row_sites, self._own_sites(q, rows, row_sites), strict=True)
+            own = self._own_sites(q, rows, row_sites)
             without = [
-                cast(AbstractSiteView, edge.view).without_site(q[edge.variable], rows, own)
-                for edge, _, own in triples
+                cast(AbstractSiteView, edge.view).without_site(q[edge.variable], rows, site)
+                for edge, site in zip(self.edges, own, strict=True)
             ]
             density = self.term.log_density(tuple(latent for latent, _ in without), rows)
             proper = all_proper([ok for _, ok in without])
@@ -360,8 +358,11 @@ class SiteFactor(AbstractRowFactor):
         A share of a tied site is not what a row contributes. At power 0 the matching site is
         exactly the row's own.
         """
-        if all(edge.slots.private for edge in self.edges):
-            return sites
+        if not all(edge.slots.private for edge in self.edges):
+            sites = self._matched_sites(q, rows)
+        return tuple(e.own_sites(rows, s) for e, s in zip(self.edges, sites, strict=True))
+
+    def _matched_sites(self, q: Beliefs, rows: Rows) -> Stores:
         marginals = [edge.view.marginal(q[edge.variable], rows) for edge in self.edges]
         latents = tuple(marginal.latent(*marginal.moments) for marginal in marginals)
         tilted = self.term.derivatives(latents, rows, 0.0)

@@ -326,7 +326,9 @@ def is_started(x: object) -> bool:
 
 
 class ObservedRows(NamedTuple):
-    """Numbers of observed rows in all the data, at least one.
+    """Numbers of observed rows in all the data, each as often as its weight says.
+
+    Without any observed row they are one.
 
     Attributes:
         per_output: rows in which an output is observed, for each.
@@ -341,4 +343,4 @@ def observed_rows(rows: Rows) -> ObservedRows:
     """Count the observed rows."""
     presence = jnp.broadcast_to(rows.presence, rows.y.shape)
     counts = jnp.sum(presence, axis=0), jnp.sum(jnp.max(presence, axis=1))
-    return ObservedRows(*(jnp.maximum(count, 1.0) for count in counts))
+    return ObservedRows(*(jnp.where(count > 0.0, count, 1.0) for count in counts))

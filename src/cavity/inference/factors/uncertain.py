@@ -63,7 +63,7 @@ class GaussianRows(NamedTuple):
     Attributes:
         inputs: the inputs.
         mean: means of the outputs: their values, where these are known.
-        presence: 1 for an observed output, 0 for a missing one or padding.
+        presence: as in `Rows`.
         var: variances of the outputs; None where they are known.
         cross: covariances of inputs and outputs; None where outputs are known.
     """

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import AbstractSites, empty_row_sites
+from cavity.inference.graph.sites import AbstractSites, empty_row_sites, masked
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Int, Scalar
 
@@ -230,7 +230,7 @@ class AbstractView(eqx.Module, Generic[Source]):
 
     @abc.abstractmethod
     def presence(self, rows: Rows) -> Array:
-        """1 where a site belongs to data, 0 where it belongs to padding or a missing output."""
+        """The power that a site counts with: the weight of its row, 0 for a missing output."""
 
     @abc.abstractmethod
     def marginal(self, belief: Source, rows: Rows, sites: AbstractSites | None = None) -> Marginal:
@@ -259,15 +259,19 @@ class AbstractSiteView(AbstractView[Source], Generic[Source, Variable]):
     def empty_sites(self, rows: Rows) -> AbstractSites:
         """Sites of precision zero for these rows."""
 
+    def own_sites(self, rows: Rows, sites: AbstractSites) -> AbstractSites:
+        """Sites as `messages` and `without_site` take them: to the power that they count with."""
+        return masked(sites, self.presence(rows))
+
     @abc.abstractmethod
     def messages(self, variable: Variable, rows: Rows, sites: AbstractSites) -> AbstractMessages:
-        """The messages of the sites of these rows."""
+        """The messages of `own_sites` of these rows."""
 
     @abc.abstractmethod
     def without_site(
         self, belief: Source, rows: Rows, sites: AbstractSites
     ) -> tuple[Latent, Array]:
-        """The distribution of f with each row's whole site taken out, and whether it is proper."""
+        """The distribution of f without all of a row's `own_sites`, and whether it is proper."""
 
 
 class AbstractProjectedView(AbstractSiteView[HasMarginals, AbstractProjectedVariable]):

@@ -5,15 +5,21 @@ import dataclasses
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from cavity.numerics.types import Array, Float, Int
 
 # Side data that say which slope of the function a row observes: a column, or -1 for its value.
 SLOPES = "slope_of"
+# Side data that say how many rows a row stands for; in `Rows` they are in `presence`.
+WEIGHT = "weight"
 
 
 class Rows(eqx.Module):
     """Data padded to a repeating shape; rows that are only padding have presence 0.
+
+    The term of an observed output counts as often as its presence says, which is 1 without
+    weights: a row of weight w is w rows that are alike, each with the cavity of one of them.
 
     With blocks, a row is a block: N is replaced by K x B in the leading axes of every field,
     and `power` has one entry per block.
@@ -21,8 +27,8 @@ class Rows(eqx.Module):
     Attributes:
         x: inputs.
         y: outputs; entries with presence 0 are arbitrary but finite.
-        presence: 1 for an observed output, 0 for a missing one or padding. G is 1 when the same
-            rows are observed for all outputs.
+        presence: the weight of an observed output, 0 for a missing one or padding. G is 1 when
+            the same rows are observed for all outputs.
         side: what else is known of each row, by name: its noise variance, its exposure.
         power: the power of each row where it differs between rows, else None.
         index: the positions of these rows in the table, where they are some of its rows.
@@ -48,10 +54,26 @@ class Rows(eqx.Module):
         return {name: x[..., None] for name, x in self.side.items() if name != SLOPES}
 
     @property
-    def site_presence(self) -> Array:
-        """1 where a site belongs to data: per row and output, or per block and output."""
+    def observed(self) -> Array:
+        """1 where an output is observed, else 0."""
         presence = jnp.broadcast_to(self.presence, self.y.shape)
-        return jnp.max(presence, axis=1) if self.blocked else presence
+        return (presence > 0.0).astype(self.y.dtype)
+
+    @property
+    def weighted(self) -> bool:
+        """True if some rows count for other than one; for rows that are not traced."""
+        presence = np.asarray(self.presence)
+        return bool(np.any((presence != 0.0) & (presence != 1.0)))
+
+    @property
+    def site_presence(self) -> Array:
+        """Sites that belong to data: per row and output, or per block and output.
+
+        The weight of a row; 1 for a block, in which weights divide the noise.
+        """
+        if self.blocked:
+            return jnp.max(self.observed, axis=1)
+        return jnp.broadcast_to(self.presence, self.y.shape)
 
     def numbered(self) -> "Rows":
         """The rows with their positions, before they are cut into chunks."""

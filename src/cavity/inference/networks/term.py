@@ -205,5 +205,5 @@ class NetworkTerm(AbstractDifferentiatedTerm):
         if linear is not None:
             sites.append(ScalarSites(bend * linear + found.slope, bend))
         # cavities of absent rows must be proper too
-        present = (masked(site, rows.site_presence) for site in sites)
+        present = (masked(site, rows.observed) for site in sites)
         return jax.lax.stop_gradient(tuple(present))

@@ -4,10 +4,10 @@ In place of sites, the means and variances of all rows are what is sought. To mo
 Gaussian with these marginals, by its sites, and one tilted distribution per row, by its cavity;
 the expectation-consistent free energy is a function of moments alone,
 
-$$G(m, v) = A(m, v) + \tfrac1a \sum_n B_n(m_n, v_n) + \tfrac1{2a} \sum_n \log v_n,$$
+$$G(m, v) = A(m, v) + \tfrac1a \sum_n w_n \big[ B_n(m_n, v_n) + \tfrac12 \log v_n \big],$$
 
-with A and B the convex duals of the log normalisers of the Gaussian and of the tilted
-distributions. Where its slope is zero, sites and cavities fit together. For densities that are
+with w the weights of rows, and A and B the convex duals of the log normalisers of the Gaussian and
+of the tilted distributions. Where its slope is zero, sites and cavities fit together. For densities that are
 bounded and not one-sided, as those with heavy tails, it grows beyond all bounds wherever moments
 go to theirs, so it has a least value. A cavity that loses its precision does not end the descent:
 its mean goes to infinity on one side and comes back from the other (`tilted_inverse.py`).
@@ -70,7 +70,7 @@ def minimise_free_energy(problem: Problem, solver: FixedPointSolver) -> tuple[Si
 
 
 class _Prior(NamedTuple):
-    """The prior covariance, the presence of rows, and their powers."""
+    """The prior covariance, the weights of rows, 0 for absent ones, and their powers."""
 
     covariance: Array
     presence: Array
@@ -162,6 +162,7 @@ class FreeEnergy:
         covariance, presence, power = (np.asarray(a, np.float64) for a in prior)
         self.present = np.flatnonzero(presence > 0.0)
         self.padded_size, self.power = len(presence), power[self.present]
+        self.power_per_weight = self.power / presence[self.present]
         self.prior = covariance[np.ix_(self.present, self.present)]
         jitter = settings.jitter * np.mean(np.diag(self.prior))
         inverse = np.linalg.inv(self.prior + jitter * np.eye(len(self.present)))
@@ -183,7 +184,7 @@ class FreeEnergy:
     ) -> Evaluation:
         """The free energy at given moments; sites and cavities are sought from near ones."""
         self.evaluations += 1
-        count, rows, a = len(mean), np.arange(len(mean)), self.power
+        count, rows, a = len(mean), np.arange(len(mean)), self.power_per_weight
         var = np.exp(log_var)
         site_precision, cov, dual = match_variances(self.precision, var, site_precision)
         cavities, tilted, (zz, zs, ss) = self.tilted(mean, var, start)

@@ -89,18 +89,17 @@ def _exact_rows(
 
     $t_n = \mathcal N(z; y_n, a d_n + \sigma^2)$ up to the scale
     $-\tfrac12 \log 2\pi\sigma^2 - \tfrac1{2b} \log(1 + b d_n / \sigma^2)$, where b = a unless a
-    volume was given.
+    volume was given, to the power of the row's presence.
 
     References:
-        Bui (2017), S23; per-row powers S27; vanishing presence is an infinite noise.
+        Bui (2017), S23; per-row powers S27.
     """
     a, b = (p[:, None] if isinstance(p, jax.Array) and p.ndim else p for p in (power, volume))
-    w = presence / variance  # N G
     d = projection.residual[:, None]
-    precision = w / (1.0 + a * d * w)
+    precision = presence / (variance + a * d)  # N G
     shift = precision * y
-    # r log 2πσ² + log(1 + b d w)/b + τ y²
-    constant = presence * (LOG_2PI + jnp.log(variance)) + log1p_ratio(b, d * w)
+    # w (log 2πσ² + log(1 + b d/σ²)/b) + τ y²
+    constant = presence * (LOG_2PI + jnp.log(variance) + log1p_ratio(b, d / variance))
     log_scale = -0.5 * jnp.sum(jnp.broadcast_to(constant, y.shape) + shift * y, axis=1)
     return shift, precision, log_scale
 
@@ -116,7 +115,8 @@ def _exact_blocks(
     r"""Sites of blocks: precision $(a \mathbf D_b + \boldsymbol\Sigma)^{-1}$ and its scale.
 
     In terms of the square roots of the noise precisions, so that an absent row, whose noise
-    precision is zero, drops out.
+    precision is zero, drops out. A row of weight w has w times its noise precision, as w rows in
+    the block have together.
 
     References:
         Bui (2017), S25 with erratum E1 (the penalty is subtracted).

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.inference.graph.rows import SLOPES, Rows
+from cavity.inference.graph.rows import SLOPES, WEIGHT, Rows
 from cavity.inference.variables.chain import PADDING, SERIES
 from cavity.learning.data.training_data import Data
 from cavity.numerics.chunking import chunk_size, padded_size, repeating_size
@@ -44,7 +44,8 @@ def prepare(
         y: outputs, (N,) or (N, P).
         power: a number in [0, 1], or one per row (with blocks: one per row, equal in a block).
         blocks: one integer label per row, or None.
-        rows: side data, by name, (N,) each: "noise_variance", "exposure", "slope_of".
+        rows: side data, by name, (N,) each: "noise_variance", "exposure", "slope_of", "weight".
+            A row of weight w counts as w rows that are alike, one of weight 0 not at all.
         missing: "error", or "skip" to leave out outputs that are NaN.
 
     Raises:
@@ -78,10 +79,27 @@ def check_arrays(
     check_magnitude("X", inputs)
     check_magnitude("y", columns)
     side = check_side(rows, inputs.shape[0])
+    presence = _weighted(presence, side.pop(WEIGHT, None))
     # single precision only where both are
     wide = np.promote_types(inputs.dtype, columns.dtype)
     checked = _host_rows(np.asarray(inputs, wide), columns, presence, side, None)
     return checked, outputs.ndim == 1
+
+
+def _weighted(presence: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """The presence of outputs in rows that have weights.
+
+    Raises:
+        ValueError: where no output is left.
+    """
+    if weights is None:
+        return presence
+    found = presence * weights[:, None].astype(presence.dtype)
+    if not np.any(found):
+        raise ValueError(
+            "every row with an observed output has weight 0; at least one weight must be positive"
+        )
+    return found
 
 
 def without_columns(X: object, y: ArrayLike | None, *, empty_rows: bool) -> np.ndarray:

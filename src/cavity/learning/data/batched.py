@@ -39,6 +39,7 @@ from cavity.learning.data.validation import (
     check_model,
     check_order,
     check_outputs,
+    check_row_weights,
     check_volume,
 )
 from cavity.learning.methods.base import AbstractMethod
@@ -222,6 +223,7 @@ def as_training_data(
         layout: dict[str, Any] = {"power": power, "blocks": blocks, "missing": missing}
         data = prepare(*in_memory(X, y), rows=rows, **layout)
         model.check_power(data.rows, data.power, method.approximation)
+        check_row_weights(data, method)
         return data.with_power_traced() if _has_one_program(model) else data
     batches = X if isinstance(X, BatchedData) else as_batches(X)
     refuse_side(rows)

@@ -140,7 +140,7 @@ class Tally:
 
     def __add__(self, other: "Tally") -> "Tally":
         count = self.count + other.count
-        share = other.count / np.maximum(count, 1.0)
+        share = other.count / np.where(count > 0.0, count, 1.0)
         apart = other.mean - self.mean
         squares = self.squares + other.squares + apart**2 * self.count * share
         largest = np.maximum(self.largest, other.largest)
@@ -165,9 +165,10 @@ def tally(values: np.ndarray, presence: np.ndarray | None = None) -> Tally:
         return Tally(count, mean, squares, np.abs(values).max(axis=0, initial=0.0))
     weight = np.broadcast_to(presence, values.shape)
     count = weight.sum(axis=0)
-    mean = (weight * values).sum(axis=0) / np.maximum(count, 1.0)
+    mean = (weight * values).sum(axis=0) / np.where(count > 0.0, count, 1.0)
     squares = (weight * (values - mean) ** 2).sum(axis=0)
-    return Tally(count, mean, squares, np.abs(weight * values).max(axis=0, initial=0.0))
+    largest = np.where(weight > 0.0, np.abs(values), 0.0).max(axis=0, initial=0.0)
+    return Tally(count, mean, squares, largest)
 
 
 def measure(X: np.ndarray, y: np.ndarray, presence: np.ndarray | None = None) -> Scales:
@@ -322,11 +323,13 @@ def row_tallies(rows: Rows, likelihood: Any) -> Tallies:
     if not x.shape[1]:  # latent inputs have variance 1
         x = np.where(np.arange(y.shape[0])[:, None] % 2, 1.0, -1.0)
     presence = np.asarray(rows.presence, np.float64).reshape(y.shape[0], -1)
-    seen = presence.max(axis=1) > 0.0  # padding is not data
+    weights = presence.max(axis=1, keepdims=True)
+    seen = weights[:, 0] > 0.0  # padding is not data
+    inputs = tally(x[seen], weights[seen])
     if likelihood.support is not Support.REAL:
         side = {name: np.asarray(x, np.float64) for name, x in rows.columns.items()}
         known = {name: values.ravel()[seen] for name, values in side.items()}
         columns = [initial_latents(likelihood, column, **known) for column in y[seen].T]
         # of classes a column for each
-        return tally(x[seen]), tally(np.column_stack(columns), presence[seen])
-    return tally(x[seen]), tally(y[seen], presence[seen])
+        return inputs, tally(np.column_stack(columns), presence[seen])
+    return inputs, tally(y[seen], presence[seen])

@@ -90,7 +90,7 @@ def _quadratic_of_full(case: Examined) -> float:
     process = cast(FullProcess, case.process)
     mean = case.gp.latents[0].output_mean(rows.y.shape[-1])(rows.x)
     weights = np.asarray(process.weights)
-    centred = np.asarray((rows.y - mean) * rows.presence)[: len(weights)]
+    centred = np.asarray((rows.y - mean) * rows.observed)[: len(weights)]
     return float(np.sum(centred * weights))
 
 

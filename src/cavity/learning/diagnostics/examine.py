@@ -148,7 +148,7 @@ def _noise(case: Examined, parts: FunctionParts | None) -> Noise | None:
         return None
     rows, n = case.data.rows, int(case.data.length)
     y = np.asarray(rows.y, float)[:n]
-    seen = np.broadcast_to(np.asarray(rows.presence) > 0.0, rows.y.shape)[:n]
+    weights = np.broadcast_to(np.asarray(rows.presence), rows.y.shape)[:n]
     variance = np.asarray(case.gaussian.noise_variance(**rows.columns), float)
     variance = np.broadcast_to(variance, rows.y.shape)[:n]
     mean = np.asarray(case.result.posterior.marginals(np.asarray(_inputs(case))).mean)
@@ -156,7 +156,8 @@ def _noise(case: Examined, parts: FunctionParts | None) -> Noise | None:
     left = np.zeros(y.shape)
     if parts is not None:
         left = left + parts.unlearnable_var[:, None]
-    averages = (np.mean(a[seen]) for a in (variance, left, left / variance, error))
+    each = (variance, left, left / variance, error)
+    averages = (np.average(values, weights=weights) for values in each)
     assert case.result.left_out is not None
     charged = case.result.left_out.problem.approximation.volume != math.inf
     known = "noise_variance" in rows.side

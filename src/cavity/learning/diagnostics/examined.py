@@ -113,7 +113,8 @@ def examined(
     if not gp.sparse:
         return Examined(result, data, gp, None, 0.0, gaussian)
     if gaussian is not None:
-        return Examined(result, data, gp, _observations(gp, data, gaussian), 0.0, gaussian)
+        observed, beyond = _observations(gp, data, gaussian)
+        return Examined(result, data, gp, observed, beyond, gaussian)
     jitter_used = jnp.asarray(result.jitter, data.rows.y.dtype)
     observed, beyond = _pseudo_data(gp, data, result, jitter_used)
     return Examined(result, data, gp, observed, beyond, None)
@@ -176,9 +177,10 @@ def same_rows(first: Data, second: Data) -> bool:
 def _in_order(data: Data) -> np.ndarray:
     """Observed rows in lexical order, (N, D + 2P + S): inputs, outputs, presence, side data."""
     rows = data.rows
-    presence = np.broadcast_to(np.asarray(rows.presence) > 0.0, rows.y.shape)
-    seen = np.any(presence, axis=-1)
-    columns = [np.asarray(rows.x)[seen], np.where(presence, rows.y, 0.0)[seen], presence[seen]]
+    presence = np.broadcast_to(np.asarray(rows.presence), rows.y.shape)
+    seen = np.any(presence > 0.0, axis=-1)
+    outputs = np.where(presence > 0.0, rows.y, 0.0)
+    columns = [np.asarray(rows.x)[seen], outputs[seen], presence[seen]]
     columns += [np.asarray(rows.side[name])[seen][:, None] for name in sorted(rows.side)]
     table = np.concatenate(columns, axis=1)
     return table[np.lexsort(table.T)]
@@ -215,15 +217,25 @@ def _checked(model: AbstractModel) -> GP:
     return model
 
 
-def _observations(gp: GP, data: Data, likelihood: GaussianInLatent) -> Observations:
-    """The rows as observations with Gaussian noise, blocks taken apart."""
+def _observations(gp: GP, data: Data, likelihood: GaussianInLatent) -> tuple[Observations, float]:
+    """The rows as observations with Gaussian noise, blocks taken apart.
+
+    Returns:
+        The observations, of which one with the w-th part of the noise stands for a row of weight
+        w; and the log density of the rows less that of these, the same for any function.
+    """
     rows = data.rows
     groups = max(rows.presence.shape[-1], _columns(likelihood, rows.columns))
     shape = (*rows.y.shape[:-1], groups)
     noise = jnp.broadcast_to(likelihood.noise_variance(**rows.columns), shape)
-    presence = jnp.broadcast_to(rows.presence, shape)
-    flat = [a.reshape(-1, a.shape[-1]) for a in (rows.x, rows.y, presence, noise)]
-    return _centred(gp, *flat)
+    weight = jnp.broadcast_to(rows.presence, shape)
+    there = weight > 0.0
+    presence, weight = there.astype(noise.dtype), jnp.where(there, weight, 1.0)
+    # log N(y; f, s²)ʷ - log N(y; f, s²/w)
+    each = -0.5 * ((weight - 1.0) * jnp.log(2.0 * jnp.pi * noise) + jnp.log(weight))
+    beyond = jnp.sum(jnp.broadcast_to(presence * each, rows.y.shape))
+    flat = [a.reshape(-1, a.shape[-1]) for a in (rows.x, rows.y, presence, noise / weight)]
+    return _centred(gp, *flat), float(beyond)
 
 
 def _columns(likelihood: GaussianInLatent, columns: dict[str, Array]) -> int:
@@ -255,17 +267,17 @@ def _pseudo_data(
     (sites,) = leaves
     graph_power = result.left_out.problem.row_power
     residual = _residual(gp, data, jitter)[:, None]
-    presence = jnp.broadcast_to(data.rows.presence, data.rows.y.shape)
-    precision, shift = sites.precision * presence, sites.shift * presence
+    presence, there = data.rows.presence, data.rows.observed > 0.0
+    precision, shift = sites.precision * there, sites.shift * there
     spare = 1.0 - graph_power * residual * precision
     usable = (precision > 0.0) & (spare > 0.0)
-    bad = int(jnp.sum((presence > 0.0) & ~usable & (precision != 0.0)))
+    bad = int(jnp.sum(there & ~usable & (precision != 0.0)))
     if bad:
         raise ValueError(
             f"{plural(bad, 'site')} cannot stand for a Gaussian observation: the precision is "
             "negative, or above what the residual allows; this posterior has no bracket"
         )
-    weight: Any = jnp.where(usable, precision / jnp.where(usable, spare, 1.0), 0.0)
+    weight: Any = presence * jnp.where(usable, precision / jnp.where(usable, spare, 1.0), 0.0)
     positive: Any = jnp.where(usable, weight, 1.0)
     noise: Any = jnp.where(usable, 1.0 / positive, 1.0)
     y: Any = jnp.where(usable, shift / jnp.where(usable, precision, 1.0), 0.0)

@@ -41,7 +41,7 @@ def varying(case: Examined) -> Examined:
     """
     rows = case.data.rows
     y, presence = _observed(case.data)
-    moving = [i for i, c, p in _columns(y, presence) if _differs(c[p])]
+    moving = [i for i, c, p in _columns(y, presence) if _differs(c[p > 0.0])]
     if case.gaussian is None or len(moving) in (0, len(_columns(y, presence))):
         return case
     mask = jnp.zeros(y.shape[1], rows.y.dtype).at[jnp.asarray(moving)].set(1.0)
@@ -95,13 +95,13 @@ def noise_alone(likelihood: AbstractLikelihood, data: Data) -> float:
 def _observed(data: Data) -> tuple[np.ndarray, np.ndarray]:
     """Outputs and their presence, (N, P) each, blocks taken apart."""
     y = np.asarray(data.rows.y, float)
-    presence = np.broadcast_to(np.asarray(data.rows.presence) > 0.0, y.shape)
+    presence = np.broadcast_to(np.asarray(data.rows.presence, float), y.shape)
     return y.reshape(-1, y.shape[-1]), presence.reshape(-1, y.shape[-1])
 
 
 def _varies(y: np.ndarray, presence: np.ndarray) -> bool:
     """True if the values of any output differ."""
-    return any(_differs(c[p]) for _, c, p in _columns(y, presence))
+    return any(_differs(c[p > 0.0]) for _, c, p in _columns(y, presence))
 
 
 def _differs(values: np.ndarray) -> bool:
@@ -120,13 +120,12 @@ def _learned_noise(y: np.ndarray, presence: np.ndarray, own: np.ndarray) -> floa
 
     Args:
         y: outputs, (N, P), of which one varies at the least.
-        presence: which are there, (N, P).
+        presence: their weights, 0 where they are missing, (N, P).
         own: noise variances of the model, one or P.
     """
     seen = _columns(y, presence)
-    counts = np.array([np.sum(p) for *_, p in seen], float)
-    centred = [c[p] - np.mean(c[p]) if _differs(c[p]) else np.zeros(1) for _, c, p in seen]
-    squares = np.array([np.sum(c**2) for c in centred])
+    counts = np.array([np.sum(p) for *_, p in seen])
+    squares = np.array([_squares(c[p > 0.0], p[p > 0.0]) for _, c, p in seen])
     if own.size == 1:
         counts, squares = counts.sum(keepdims=True), squares.sum(keepdims=True)
         given = own.reshape(1)
@@ -136,13 +135,20 @@ def _learned_noise(y: np.ndarray, presence: np.ndarray, own: np.ndarray) -> floa
     return float(-0.5 * np.sum(counts * np.log(2.0 * np.pi * variance) + squares / variance))
 
 
+def _squares(values: np.ndarray, weights: np.ndarray) -> float:
+    """The weighted sum of squares of values about their mean."""
+    if not _differs(values):
+        return 0.0
+    return float(np.sum(weights * (values - np.average(values, weights=weights)) ** 2))
+
+
 def _known_noise(y: np.ndarray, presence: np.ndarray, noise: np.ndarray) -> float:
     """Gaussian noise of known variances, with the best constant of each output."""
     noise = noise.reshape(y.shape)
     weight = presence / noise
     mean = np.sum(weight * y, axis=0) / np.maximum(np.sum(weight, axis=0), np.finfo(float).tiny)
     terms = np.log(2.0 * np.pi * noise) + (y - mean) ** 2 / noise
-    return float(-0.5 * np.sum(terms, where=presence))
+    return float(-0.5 * np.sum(presence * terms))
 
 
 def _searched_evidence(
@@ -153,8 +159,9 @@ def _searched_evidence(
     several = likelihood.latents > 1
     constants = np.zeros(likelihood.latents if several else y.shape[1])
     for i, column, there in _columns(y, presence)[: 1 if several else None]:
-        known = {name: values[there] for name, values in side.items()}
-        guesses = np.asarray(initial_latents(likelihood, column[there], **known), float)
+        seen = there > 0.0
+        known = {name: values[seen] for name, values in side.items()}
+        guesses = np.asarray(initial_latents(likelihood, column[seen], **known), float)
         if several and guesses.ndim == 2:
             constants[:] = guesses.mean(axis=0)
         else:
@@ -189,6 +196,6 @@ def _slope(
         else:
             f = jnp.broadcast_to(f, rows.y.shape)
         terms = noise.log_prob(f, rows.y, **rows.columns)
-        return -jnp.sum(jnp.where(rows.presence > 0.0, terms, 0.0))
+        return -jnp.sum(rows.presence * jnp.where(rows.presence > 0.0, terms, 0.0))
 
     return jax.value_and_grad(negative)(x)

@@ -35,6 +35,8 @@ def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: boo
         raise ValueError(f"MCMC() takes one output, y has {outputs}: fit a model to each")
     if SLOPES in data.rows.side:
         raise ValueError("MCMC() takes values of the function, no slopes: use PowerEP()")
+    if data.rows.weighted:
+        raise ValueError("MCMC() takes rows of weight 1: leave weights out, or use PowerEP()")
     if data.rows.x.dtype != np.float64:
         raise TypeError(
             "MCMC() needs 64-bit numbers: give float64 inside `with jax.enable_x64(True):`"

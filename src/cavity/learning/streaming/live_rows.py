@@ -9,6 +9,7 @@ import numpy as np
 
 from cavity.inference.energy import Sites, beliefs, collect_messages
 from cavity.inference.graph.messages import added
+from cavity.inference.graph.rows import WEIGHT
 from cavity.inference.past import Past, inducing_views, log_evidence_of
 from cavity.inference.problem import Problem
 from cavity.learning.data.training_data import Data
@@ -44,17 +45,29 @@ class LiveRows:
 
     def followed_by(self, others: "LiveRows") -> "LiveRows":
         """These rows, and then others."""
-        side = {name: np.concatenate([x, others.side[name]]) for name, x in self.side.items()}
+        side = {
+            name: np.concatenate([self._side(name), others._side(name)])
+            for name in {**self.side, **others.side}
+        }
         X, y = np.concatenate([self.X, others.X]), np.concatenate([self.y, others.y])
         return LiveRows(X, y, side)
 
+    def _side(self, name: str) -> np.ndarray:
+        """Side data by name; weights of 1 where none are given."""
+        if name == WEIGHT and name not in self.side:
+            return np.ones(len(self))
+        return self.side[name]
+
 
 def rows_of(data: Data) -> LiveRows:
-    """The rows of prepared data, without padding."""
+    """The rows of prepared data, without padding; those of weight 0 have no outputs."""
     length = int(data.length)
     y, presence = np.asarray(data.rows.y), np.asarray(data.rows.presence)
     outputs = np.where(np.broadcast_to(presence, y.shape) > 0.0, y, np.nan)[:length]
     side = {name: np.asarray(x)[:length] for name, x in data.rows.side.items()}
+    weights = presence[:length].max(axis=1)
+    if np.any((weights > 0.0) & (weights != 1.0)):
+        side[WEIGHT] = np.where(weights > 0.0, weights, 1.0)
     return LiveRows(np.asarray(data.rows.x)[:length], outputs, side)
 
 

@@ -148,7 +148,7 @@ def terms_at(
         mean, var = jnp.moveaxis(mean, 2, 0)[..., None], jnp.moveaxis(var, 2, 0)[..., None]
     y = jnp.broadcast_to(rows.y, (values.mean.shape[0], *rows.y.shape))
     each = likelihood.log_power_mean(mean, var, y, power, rows.columns)
-    return jnp.sum(rows.site_presence * each, axis=2)
+    return jnp.sum(rows.observed * each, axis=2)
 
 
 def latent_belief(latent: Latent) -> InducingBelief:

@@ -106,7 +106,7 @@ class EncodedInputs(AbstractView[InputBelief]):
     def marginal(
         self, belief: InputBelief, rows: Rows, sites: AbstractSites | None = None
     ) -> Marginal:
-        return self.at(self.encoder(rows.y, rows.site_presence), rows)
+        return self.at(self.encoder(rows.y, rows.observed), rows)
 
     def at(self, moments: Moments, rows: Rows) -> Marginal:
         zero = jnp.zeros((), moments[0].dtype)
@@ -114,7 +114,7 @@ class EncodedInputs(AbstractView[InputBelief]):
 
 
 def presence_of_rows(rows: Rows, columns: int) -> Float[Array, "N Q"]:
-    """1 for all coordinates of rows in which an output is observed."""
+    """The weights of rows in which an output is observed, for all coordinates; else 0."""
     observed = jnp.max(rows.site_presence, axis=1, keepdims=True)
     return jnp.broadcast_to(observed, (observed.shape[0], columns))
 
@@ -122,9 +122,9 @@ def presence_of_rows(rows: Rows, columns: int) -> Float[Array, "N Q"]:
 def standardised(rows: Rows) -> Float[Array, "N P"]:
     """Outputs about their means, in units of their deviations; zero where missing."""
     presence = rows.site_presence
-    count = jnp.maximum(jnp.sum(presence, axis=0), 1.0)
-    away = presence * (rows.y - jnp.sum(presence * rows.y, axis=0) / count)
-    spread = jnp.sqrt(jnp.sum(away**2, axis=0) / count)
+    count = _count(presence)
+    away = rows.observed * (rows.y - jnp.sum(presence * rows.y, axis=0) / count)
+    spread = jnp.sqrt(jnp.sum(presence * away**2, axis=0) / count)
     constant = spread <= CONSTANT * jnp.max(jnp.abs(rows.y), axis=0)
     return jnp.where(constant, 0.0, away / jnp.where(constant, 1.0, spread))
 
@@ -135,12 +135,18 @@ def principal_components(rows: Rows, columns: int) -> Float[Array, "N Q"]:
     Missing outputs stand at their mean.
     """
     standard = standardised(rows)
-    _, vectors = jnp.linalg.eigh(standard.T @ standard)
+    weight = jnp.max(rows.site_presence, axis=1, keepdims=True)
+    _, vectors = jnp.linalg.eigh(standard.T @ (weight * standard))
     leading = vectors[:, ::-1][:, :columns]
     # the largest weight of a component is positive
     largest = jnp.take_along_axis(leading, jnp.argmax(jnp.abs(leading), axis=0)[None], axis=0)
     scores = standard @ (leading * jnp.sign(largest))
-    seen = jnp.maximum(jnp.sum(jnp.max(rows.site_presence, axis=1)), 1.0)
-    deviation = jnp.sqrt(jnp.sum(scores**2, axis=0) / seen)
+    deviation = jnp.sqrt(jnp.sum(weight * scores**2, axis=0) / _count(weight)[0])
     tiny = jnp.finfo(scores.dtype).tiny
     return scores / jnp.maximum(deviation, NEGLIGIBLE * jnp.max(deviation) + tiny)
+
+
+def _count(presence: Float[Array, "N _"]) -> Float[Array, " _"]:
+    """Numbers of observed rows, by column; one where there is none."""
+    count = jnp.sum(presence, axis=0)
+    return jnp.where(count > 0.0, count, 1.0)

@@ -175,7 +175,7 @@ class LatentPosterior(AbstractPosterior):
         """The best posteriors of rows, and several of them with an axis more."""
         if self.encoder is None:
             return project(projector, rows)
-        mean, var = self.encoder(rows.y, rows.presence)
+        mean, var = self.encoder(rows.y, rows.observed)
         encoded = Projected(mean[:, None], var[:, None], jnp.zeros((len(mean), 1)))
         encoded = with_bounds(projector, encoded, rows)
         return jax.tree.map(lambda a: a[:, 0], encoded), encoded

@@ -204,6 +204,11 @@ class GPSSM(AbstractModel):
                 "a state-space model has one power for all rows and no blocks: give power as one "
                 "number, and leave blocks=None"
             )
+        if rows.weighted:
+            raise ValueError(
+                "rows of a state-space model follow each other in time and have no weights: leave "
+                "them out, or give known noise variances"
+            )
         states, controls, outputs = self.state_dims, rows.x.shape[-1], rows.y.shape[-1]
         more = controls if self.transition.skip_connection else 0
         self.transition.check("the transition", states + more)
