@@ -199,7 +199,7 @@ def weak_priors(X: np.ndarray, y: np.ndarray) -> WeakPriors:
     noise, Y = Gaussian(), y[:, None]
     options: Any = {"groups": None, "intercept": True, "standardise": True}
     model = starting_linear("spike_slab", noise, X, Y, keep_likelihood=False, **options)[0]
-    spread = output_spread(noise, X, Y)
+    spread = output_spread(noise, Y)
     found: Any = linear_priors(model, spread, named_prior=True, named_likelihood=True)
     return WeakPriors(found.prior.share, found.prior.slab, found.likelihood.variance)
 

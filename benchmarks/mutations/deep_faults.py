@@ -49,7 +49,7 @@ DEEP_FAULTS = (
     Fault(
         "missing outputs count in the term of a deep row",
         "models/deep/term.py",
-        "jnp.sum(rows.site_presence * each, axis=2)",
+        "jnp.sum(rows.observed * each, axis=2)",
         "jnp.sum(each, axis=2)",
         ENERGY,
     ),

@@ -9,15 +9,15 @@ ROWS_AND_SITES = (
     Fault(
         "the presence of the first output stands for all, sites",
         "inference/graph/rows.py",
-        "jnp.broadcast_to(self.presence, self.y.shape)",
-        "jnp.broadcast_to(self.presence[..., :1], self.y.shape)",
+        "return jnp.broadcast_to(self.presence, self.y.shape)",
+        "return jnp.broadcast_to(self.presence[..., :1], self.y.shape)",
         ("inference/test_presence.py",),
     ),
     Fault(
         "a block with padding is absent",
         "inference/graph/rows.py",
-        "jnp.max(presence, axis=1)",
-        "jnp.min(presence, axis=1)",
+        "jnp.max(self.observed, axis=1)",
+        "jnp.min(self.observed, axis=1)",
         (f"{GENERAL}[blocks, power 0.5]",),
     ),
     Fault(

@@ -16,6 +16,7 @@ from cavity.cli.request import (
     DropMissing,
     Request,
     Table,
+    WeightColumn,
     name_of,
     option,
     options_of,
@@ -183,6 +184,7 @@ def evaluate(
     table: Table,
     *,
     drop_missing: DropMissing = False,
+    weight_column: WeightColumn = None,
     batch_rows: BatchRows = None,
     json: Json = False,
 ) -> None:
@@ -236,6 +238,7 @@ def update(
     ] = None,
     max_iterations: Annotated[int, option("N", "Of learning, at the most.", min=1)] = 1000,
     drop_missing: DropMissing = False,
+    weight_column: WeightColumn = None,
     json: Json = False,
 ) -> None:
     """Go on learning from the rows of TABLE, without those from before."""

@@ -16,6 +16,10 @@ Table = Annotated[
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out rows with a missing cell.")
 ]
+WeightColumn = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column of weights: a row of weight w is w rows."),
+]
 BatchRows = Annotated[
     int | None,
     typer.Option(
@@ -60,6 +64,7 @@ class Request:
     exposure_column: Annotated[
         str | None, option("COLUMN", "Column of exposures, for counts.")
     ] = None
+    weight_column: WeightColumn = None
     drop_missing: DropMissing = False
     seed: Annotated[int, option("N", "Of everything random.", min=0, max=2**32 - 1)] = 0
     batch_rows: BatchRows = None

@@ -72,7 +72,8 @@ class FitRows(AbstractFitting[E, TableModel]):
         assert train.y is not None
         y = train.y[:, 0] if train.y.shape[1] == 1 else train.y
         batches = {} if self.spool is None else {"batches": self.tables.batches}
-        return (self.tables.inputs, y), train.side | batches
+        weights = {} if train.weight is None else {"sample_weight": train.weight}
+        return (self.tables.inputs, y), train.side | weights | batches
 
     def saved(self, estimator: E) -> TableModel:
         """Contents of the model file of a fitted estimator."""
@@ -84,6 +85,10 @@ class FitRows(AbstractFitting[E, TableModel]):
         record = fitted.record | {"model": self.request.out, "n_rows": tables.rows}
         if tables.batches is not None:
             record["batches"] = tables.batch_count
+        asked = {"column": self.request.weight_column}
+        asked["classes"] = self.asked.given.get("class_weights")
+        if any(asked.values()):
+            record["weights"] = {name: value for name, value in asked.items() if value}
         return dataclasses.replace(fitted, record=record)
 
     def tested(self, saved: TableModel) -> TableModel | None:

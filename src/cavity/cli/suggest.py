@@ -38,7 +38,7 @@ def suggest(
     fitted: TableModel = opened(model, "suggest").model
     check_output(out)
     table = read_table(candidates)
-    reading = {"drop_missing": drop_missing, "need_targets": False}
+    reading: dict[str, Any] = {"drop_missing": drop_missing, "need_targets": False}
     encoded = encode(table, fitted.schema, **reading)
     report_warnings(session, candidates, encoded.noticed)
     where = None

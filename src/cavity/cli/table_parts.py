@@ -19,6 +19,7 @@ class Parts:
         size: rows of a part; None for all of them at once.
         drop_missing: leave rows with a missing cell out instead of complaining.
         need_targets: read the targets too.
+        weight_column: of weights of the rows; None for none.
         keep: columns that are wanted as they are.
 
     Attributes:
@@ -34,10 +35,15 @@ class Parts:
         *,
         drop_missing: bool,
         need_targets: bool = True,
+        weight_column: str | None = None,
         keep: Sequence[str] = (),
     ):
         self.path, self.schema, self.size = path, schema, size
-        self.reading = {"drop_missing": drop_missing, "need_targets": need_targets}
+        self.reading: dict[str, Any] = {
+            "drop_missing": drop_missing,
+            "need_targets": need_targets,
+            "weight_column": weight_column,
+        }
         self.noticed, self.count, self.keep = EncodingWarnings(), 0, keep
 
     def __iter__(self) -> Iterator[Encoded]:

@@ -126,14 +126,16 @@ def _check_asked_for(target: Column, wanted: str | None, likelihood: str | None)
     )
 
 
-def encode_classes(table: Any, schema: Schema, *, drop_missing: bool) -> tuple[Schema, Encoded]:
+def encode_classes(
+    table: Any, schema: Schema, *, drop_missing: bool, weight_column: str | None = None
+) -> tuple[Schema, Encoded]:
     """The table as numbers, its target the place of a class; classes are those of rows kept.
 
     Raises:
         DataError: for a single class.
     """
     schema = with_classes(schema, table)
-    encoded = encode(table, schema, drop_missing=drop_missing)
+    encoded = encode(table, schema, drop_missing=drop_missing, weight_column=weight_column)
     assert encoded.y is not None
     classes = schema.targets[0].categories
     seen, places = np.unique(encoded.y, return_inverse=True)

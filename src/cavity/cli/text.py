@@ -54,6 +54,7 @@ def describe_fit(fitted: TableModel) -> str:
         *(("dates", f"{name} in {d.since}") for name, d in fitted.schema.dates.items()),
         ("model", f"{record['kernel']}, {noise}, {form}"),
         *(("priors", PRIORS[word]) for word in [record.get("priors")] if word in PRIORS),
+        *(("weights", text) for text in weights_in_words(record)),
         *constraints_rows(record),
         ("log evidence", _evidence(record["log_evidence"])),
         ("learning", f"{converged} in {iterations}: {record['message']}"),
@@ -78,6 +79,18 @@ def describe_fit(fitted: TableModel) -> str:
     if record["test"] is not None:
         parts += ["on the test table:", describe_metrics(record["test"])]
     return "\n\n".join(parts)
+
+
+def weights_in_words(record: Mapping[str, Any]) -> list[str]:
+    """Weights of rows and classes, where the fit had any."""
+    asked = record.get("weights", {})
+    found = [f"column {asked['column']}"] if "column" in asked else []
+    classes = asked.get("classes")
+    if classes == "balanced":
+        found.append("classes balanced")
+    elif classes:
+        found.append(", ".join(f"{name} {weight:g}" for name, weight in classes.items()))
+    return ["; ".join(found)] if found else []
 
 
 def constraints_rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from cavity.cli.request import Request
 from cavity.cli.session import Session
 from cavity.cli.table_parts import Parts, note_index, report_warnings
 from cavity.cli.task import (
+    NAMED,
     check_classes,
     check_method,
     decide,
@@ -21,7 +22,9 @@ from cavity.columns.dates import look_like_days
 from cavity.columns.warnings import EncodingWarnings, refuse_empty
 from cavity.estimators.encoding import NumericInputs
 from cavity.estimators.registry import CLASSIFICATION, name_for_classes, named_likelihood
+from cavity.inference.graph.rows import WEIGHT
 from cavity.learning.data.batches import Batches
+from cavity.numerics.text import quoted
 from cavity.persistence.errors import DataError
 from cavity.tables.batched import LongTable, long_table, rows_at_a_time
 from cavity.tables.class_labels import class_values, classes_of
@@ -94,7 +97,13 @@ def read(session: Session, asked: Asked) -> Tables:
     if request.test is None:
         return found
     size = rows_at_a_time(request.test, request.batch_rows)
-    test = Parts(request.test, found.schema, size, drop_missing=request.drop_missing)
+    test = Parts(
+        request.test,
+        found.schema,
+        size,
+        drop_missing=request.drop_missing,
+        weight_column=request.weight_column,
+    )
     for part in test:
         _check_targets(found.schema, found.likelihood, part)
     report_warnings(session, request.test, test.noticed)
@@ -128,21 +137,62 @@ def _read_whole(session: Session, asked: Asked) -> Tables:
     table = read_table(request.table)
     schema = learn_schema(table, _roles(request))
     task, likelihood = decide(schema, request.task, asked.given.get("likelihood"))
-    drop = request.drop_missing
+    how: dict[str, Any] = {
+        "drop_missing": request.drop_missing,
+        "weight_column": request.weight_column,
+    }
     if task == CLASSIFICATION:
-        schema, train = encode_classes(table, schema, drop_missing=drop)
+        schema, train = encode_classes(table, schema, **how)
+        train = _with_class_weights(train, schema, asked)
         count = len(schema.targets[0].categories)
         likelihood = name_for_classes(likelihood, count)
         check_method(method, likelihood, count)
     else:
+        _refuse_class_weights(asked, schema)
         check_method(method, likelihood)
-        train = encode(table, schema, drop_missing=drop)
+        train = encode(table, schema, **how)
     report_warnings(session, request.table, train.noticed)
     _check_targets(schema, likelihood, train)
     assert train.y is not None
     schema = schema.with_rows(train.X)
-    moments = (len(train.y), train.y.mean(axis=0), train.y.var(axis=0))
-    return Tables(schema, train, None, task, likelihood, *moments)
+    mean = np.average(train.y, axis=0, weights=train.weight)
+    var = np.average((train.y - mean) ** 2, axis=0, weights=train.weight)
+    return Tables(schema, train, None, task, likelihood, len(train.y), mean, var)
+
+
+def _refuse_class_weights(asked: Asked, schema: Schema) -> None:
+    if "class_weights" in asked.given:
+        raise DataError(
+            f"--class-weight is for classes, and the target '{schema.targets[0].name}' is of "
+            "numbers: leave it out, or give --task classification"
+        )
+
+
+def _with_class_weights(train: Encoded, schema: Schema, asked: Asked) -> Encoded:
+    """The rows with the weights of their classes beside their own.
+
+    Raises:
+        DataError: for a weight of what is no class of the table.
+    """
+    given = asked.given.get("class_weights")
+    if given is None:
+        return train
+    assert train.y is not None
+    names, places = schema.targets[0].categories, train.y[:, 0].astype(int)
+    counts = np.bincount(places, minlength=len(names))
+    if given == "balanced":
+        each = len(places) / (len(names) * np.maximum(counts, 1.0))
+    else:
+        strange = [name for name in given if name not in names]
+        if strange:
+            listed = ", ".join(map(quoted, names[:NAMED]))
+            raise DataError(
+                f"--class-weight has a weight for {quoted(strange[0])}, which is no class of the "
+                f"target '{schema.targets[0].name}'; they are: {listed}"
+            )
+        each = np.array([given.get(name, 1.0) for name in names])
+    own = each[places] if train.weight is None else each[places] * train.weight
+    return dataclasses.replace(train, weight=own)
 
 
 def method_of(asked: Asked) -> str:
@@ -151,7 +201,7 @@ def method_of(asked: Asked) -> str:
 
 
 def _roles(request: Request) -> Roles:
-    columns = (request.noise_column, request.exposure_column)
+    columns = (request.noise_column, request.exposure_column, request.weight_column)
     return Roles(request.targets or (), request.ignore or (), *columns)
 
 
@@ -171,6 +221,11 @@ def _refuse_whole(asked: Asked) -> None:
         raise DataError(
             f"{request.table} is too large for memory and is read in batches, and {family.called} "
             "needs all rows at once; leave --model out, or fit some of the rows"
+        )
+    if "class_weights" in asked.given:
+        raise DataError(
+            f"{request.table} is too large for memory and is read in batches, and --class-weight "
+            "needs all rows at once; name a column of weights with --weight-column instead"
         )
     whole = {None: "a full GP", "enough": "a search for enough points"}
     method, points = method_of(asked), asked.values.get("n_inducing", "auto")
@@ -208,13 +263,19 @@ def _read_long(session: Session, asked: Asked, rows: int) -> Tables:
     labels = task == CLASSIFICATION
     if labels:
         schema = schema.with_target_categories(_classes(table, schema))
-    names = ("noise_variance", "exposure")
-    columns = (request.noise_column, request.exposure_column)
+    names = ("noise_variance", "exposure", WEIGHT)
+    columns = (request.noise_column, request.exposure_column, request.weight_column)
     sides = tuple(name for name, column in zip(names, columns, strict=True) if column is not None)
     spool, noticed = RowCache(sides, len(schema.targets), request.seed), EncodingWarnings()
     ranged = schema
     for first, part in table.parts(*read_columns):
-        encoded = encode(part, schema, drop_missing=request.drop_missing, first=first)
+        encoded = encode(
+            part,
+            schema,
+            drop_missing=request.drop_missing,
+            weight_column=request.weight_column,
+            first=first,
+        )
         ranged = ranged.with_rows(encoded.X)
         if not labels:
             _check_targets(schema, likelihood, encoded)
@@ -277,4 +338,5 @@ def _sampled(spool: RowCache, schema: Schema) -> Encoded:
         kept=np.ones(len(X), bool),
         features=schema.features,
         noticed=EncodingWarnings(len(X), len(X)),
+        weight=known.get(WEIGHT),
     )

@@ -52,6 +52,7 @@ def update(
     batch_id: str | None = None,
     max_iterations: int = 1000,
     drop_missing: bool = False,
+    weight_column: str | None = None,
 ) -> Outcome:
     """Learns from a table, and writes the model with what it knew before."""
     before = _stamp(model)
@@ -63,7 +64,8 @@ def update(
         encode(rows, fitted.schema, first=0)  # which wants the columns
         session.note(f"{table} has no rows: there is nothing to learn")
         return _unchanged(fitted, model, table, out, "nothing to learn")
-    encoded = encode(rows, fitted.schema, drop_missing=drop_missing)
+    how: dict[str, Any] = {"drop_missing": drop_missing, "weight_column": weight_column}
+    encoded = encode(rows, fitted.schema, **how)
     # rows that go on from those before are what an update is for
     report_warnings(session, table, dataclasses.replace(encoded.noticed, outside={}))
     check_targets(fitted.posterior.model.likelihood, fitted.targets, encoded)
@@ -83,15 +85,15 @@ def update(
     first = (_result(fitted), encoded.X, _outputs(fitted, encoded))
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", UserWarning)
-        result = go_on(*first, rows=encoded.side or None, **options)
+        result = go_on(*first, rows=encoded.side_and_weight or None, **options)
     for warning in heard:
         session.warn(str(warning.message))
     fitted = dataclasses.replace(fitted, record=fitted.record | {"power": float(used)})
     updated = _updated(fitted, encoded, result, scores, [*known, batch][-REMEMBERED:])
     _write(updated, model, before, out)
     if not result.converged:
-        how = " (--max-iterations)" if result.message.endswith("allow more") else ""
-        session.warn(f"not converged: {result.message}{how}")
+        remedy = " (--max-iterations)" if result.message.endswith("allow more") else ""
+        session.warn(f"not converged: {result.message}{remedy}")
     text = _text(session, updated, result, f"{plural(len(encoded.X), 'row')} of {table}", out)
     return Outcome(_record(updated, model, table, out), text + describe_metrics(scores))
 
@@ -161,12 +163,20 @@ def _result(fitted: TableModel) -> Any:
             "parameters: fit it again with the old rows and the new"
         )
     rows = int(record.get("rows_seen", record["n_rows"]))
-    value = record["log_evidence"] + rows * float(np.sum(np.log(fitted.output_scale)))
+    value = record["log_evidence"] + float(_counted(fitted) @ np.log(fitted.output_scale))
     known = {"jitter": record["jitter"], "tallies": fitted.tallies}
     if record.get("priors") == "weak":
         known["priors"] = partial(priors_of_stream, Given())
     kept = kept_result(fitted.posterior, value, rows=rows, **known)
     return with_memory(kept, fitted.memory)
+
+
+def _counted(fitted: TableModel) -> np.ndarray:
+    """Outputs of the rows so far, (P,), each as often as its weight says."""
+    record, count = fitted.record, len(fitted.y_mean)
+    if fitted.kept is None:
+        return np.full(count, float(record.get("rows_seen", record["n_rows"])))
+    return np.broadcast_to(np.asarray(fitted.kept.fitted["n_observed_"], float), (count,))
 
 
 def _outputs(fitted: TableModel, encoded: Encoded) -> np.ndarray:
@@ -184,11 +194,12 @@ def _updated(
     batches: list[str],
 ) -> TableModel:
     posterior, scale = to_numpy(result.posterior), fitted.output_scale
-    value = result.log_evidence - result.rows_seen * float(np.sum(np.log(scale)))
     assert encoded.y is not None
-    new, old = len(encoded.X), result.rows_seen - len(encoded.X)
-    mean = (old * fitted.y_mean + np.sum(encoded.y, axis=0)) / (old + new)
-    square = old * (fitted.y_var + fitted.y_mean**2) + np.sum(encoded.y**2, axis=0)
+    heavy = np.ones(len(encoded.X)) if encoded.weight is None else encoded.weight
+    new, old = float(np.sum(heavy)), _counted(fitted)
+    value = result.log_evidence - float((old + new) @ np.log(scale))
+    mean = (old * fitted.y_mean + heavy @ encoded.y) / (old + new)
+    square = old * (fitted.y_var + fitted.y_mean**2) + heavy @ encoded.y**2
     record = fitted.record | {
         "log_evidence": value,
         "rows_seen": result.rows_seen,
@@ -225,7 +236,7 @@ def _updated(
             sites_=plain(result.sites),
             interrupted_=False,
             n_rows_=result.rows_seen,
-            n_observed_=fitted.kept.fitted["n_observed_"] + new,
+            n_observed_=old + new,
             bracket_=None,
             verdict_="",
             choice_="",
@@ -245,7 +256,7 @@ def _record(
 def _digest(encoded: Encoded) -> str:
     """Digest that identifies a batch."""
     found = hashlib.blake2b(digest_size=16)
-    for array in (encoded.X, encoded.y, *encoded.side.values()):
+    for array in (encoded.X, encoded.y, *encoded.side_and_weight.values()):
         found.update(np.ascontiguousarray(array, float).tobytes())
     return found.hexdigest()
 

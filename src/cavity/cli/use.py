@@ -69,7 +69,7 @@ def predict(
         raise DataError(f"{model} is a regression; costs are for classes: leave --costs out")
     wrong = None if costs is None else read_costs(costs, fitted.classes)
     size = rows_at_a_time(table, batch_rows)
-    reading = {"drop_missing": drop_missing, "need_targets": density}
+    reading: dict[str, Any] = {"drop_missing": drop_missing, "need_targets": density}
     parts = Parts(table, fitted.schema, size, keep=[*dict.fromkeys(keep or ())], **reading)
     names: list[str] = []
     with predictions_file(out) as add:
@@ -158,11 +158,13 @@ def evaluate(
     *,
     drop_missing: bool = False,
     batch_rows: int | None = None,
+    weight_column: str | None = None,
 ) -> Outcome:
     """Compares predictions with the targets of a table, part by part where it is long."""
     fitted: TableModel = opened(model, "evaluate").model
     size = rows_at_a_time(table, batch_rows)
-    parts = Parts(table, fitted.schema, size, drop_missing=drop_missing)
+    how: dict[str, Any] = {"drop_missing": drop_missing, "weight_column": weight_column}
+    parts = Parts(table, fitted.schema, size, **how)
     metrics = fitted.metrics(parts)
     report_warnings(session, table, parts.noticed)
     rows = parts.noticed.kept

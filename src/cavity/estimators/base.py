@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar, cast
 
 import equinox as eqx
@@ -223,7 +223,7 @@ class AbstractPredictor(AbstractEstimator):
         X: np.ndarray,
         y: np.ndarray,
         given: tuple[Any, Any],
-        side: Iterable[str],
+        side: Mapping[str, np.ndarray],
         *,
         whole: bool,
     ) -> None:
@@ -285,7 +285,7 @@ class AbstractPredictor(AbstractEstimator):
         learned = learned_on(self, settings, X, outputs, side, half_life)
         self._keep(learned, self.output_scale_)
         known = self.rows_of_fit_
-        self.rows_of_fit_ = known + RowsOfFit.of(known.inputs, X, y, y, known.sides)
+        self.rows_of_fit_ = known + RowsOfFit.of(known.inputs, X, y, y, side)
 
     def _inputs(self, X) -> np.ndarray:
         check_is_fitted(self, "posterior_")

@@ -8,11 +8,12 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from cavity.estimators.base import AbstractPredictor
+from cavity.estimators.base import AbstractPredictor, given
 from cavity.estimators.decisions import align_costs
 from cavity.estimators.going_on import for_streams
 from cavity.estimators.predictions import bayes_decision, class_log_probabilities
 from cavity.estimators.registry import CLASSIFICATION
+from cavity.estimators.row_weights import class_weights, with_weights
 from cavity.estimators.settings import check
 from cavity.families.base import loaded
 from cavity.learning.data.batches import Batches
@@ -31,10 +32,12 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
 
     Attributes:
         likelihood: probability of a label, as it was asked for.
+        class_weight: weights of the labels, as they were asked for.
         classes_: the labels, sorted.
     """
 
     likelihood: object
+    class_weight: object = None
     classes_: np.ndarray
 
     def __sklearn_tags__(self):
@@ -46,6 +49,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         self,
         X,
         y,
+        sample_weight,
         callback: Callable[[Progress], None] | None,
         checkpoint: Store | None,
         batches: Batches | None = None,
@@ -54,7 +58,9 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         streaming: bool = False,
     ) -> None:
         """Learns from labels (N,), of `known` classes where these are given."""
-        given = (X, y)
+        weight = class_weights(self.class_weight, y, sample_weight, X)
+        X, y, side = with_weights(X, y, given(weight=weight))
+        originals = (X, y)
         X = self._fit_inputs(X)
         X, y = map(np.asarray, validate_data(self, X, y, dtype=np.float64, order="C"))
         classes, labels = _sorted(y) if known is None else _among(y, known)
@@ -64,9 +70,9 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
             _check_order(classes)
         settings = self._settings(CLASSIFICATION, len(classes))
         settings = for_streams(settings, len(X)) if streaming else settings
-        check(settings, X, labels, {})
-        self._note(X, labels, given, (), whole=batches is None)
-        self._learn(settings, X, labels, np.ones(1), {}, callback, checkpoint, batches)
+        check(settings, X, labels, side)
+        self._note(X, labels, originals, side, whole=batches is None)
+        self._learn(settings, X, labels, np.ones(1), side, callback, checkpoint, batches)
         self.classes_ = classes
 
     @in_double

@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cavity.estimators.base import AbstractModelSettings, AbstractSearchSettings
+from cavity.estimators.base import AbstractModelSettings, AbstractSearchSettings, given
 from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem, learn_gp
 from cavity.estimators.registry import CLASSIFICATION, build_method
+from cavity.estimators.row_weights import class_weights, with_weights
 from cavity.estimators.settings import Settings
 from cavity.families.base import Family
 from cavity.families.gp import GP
@@ -73,6 +74,8 @@ class GPClassifier(
             tied (any method but "tied").
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or generator for everything random; an `MCMC` object has its own seed.
+        class_weight: weights of rows by label, beside `sample_weight`: a dict, or "balanced", by
+            which all classes have the same weight together; None for 1.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
@@ -113,6 +116,7 @@ class GPClassifier(
     """
 
     likelihood: object = "bernoulli"
+    class_weight: object = None
 
     family: ClassVar[Family] = GP
     remembered: ClassVar[Mapping[str, Any]] = {
@@ -122,7 +126,7 @@ class GPClassifier(
     }
 
     @in_double
-    def fit(self, X, y, callback=None, checkpoint=None, batches=None):
+    def fit(self, X, y, callback=None, checkpoint=None, batches=None, sample_weight=None):
         """Learns the parameters and infers the posterior.
 
         Args:
@@ -136,6 +140,9 @@ class GPClassifier(
                 values and inducing points come; "auto" is 200 of these.
             checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
                 goes on from what it did before; `random_state` must be a number.
+            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
+                alike, one of weight 0 not at all. Batches have theirs among the side data of
+                their rows, "weight".
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
@@ -144,13 +151,13 @@ class GPClassifier(
             ValueError: for unusable data or settings.
         """
         GP.check(self)
-        self._fit_labels(X, y, callback, checkpoint, batches)
+        self._fit_labels(X, y, sample_weight, callback, checkpoint, batches)
         if self.choice_:
             self.message_ = f"{self.message_}; {self.choice_}"
         return self
 
     @in_double
-    def partial_fit(self, X, y, classes=None, half_life=None):
+    def partial_fit(self, X, y, classes=None, half_life=None, sample_weight=None):
         """Learns from a first batch of rows, or goes on with a further one.
 
         Earlier rows are not needed any more: see `cavity.update`. Inducing points are added until
@@ -162,6 +169,7 @@ class GPClassifier(
             classes: all labels that there will be, in the first call; None for those of the first
                 batch.
             half_life: rows after which those from before count half; None for never.
+            sample_weight: weight of each row, (N,), as in `fit`.
 
         Returns:
             The estimator itself; `log_evidence_` and `n_rows_` are of all rows so far.
@@ -173,19 +181,22 @@ class GPClassifier(
         GP.check(self)
         if getattr(self, "posterior_", None) is None:
             known = None if classes is None else np.asarray(classes)
-            self._fit_labels(X, y, None, None, known=known, streaming=True)
+            self._fit_labels(X, y, sample_weight, None, None, known=known, streaming=True)
             return self
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
                 f"classes={list(classes)} are not those of the first call, {list(self.classes_)}"
             )
+        weight = class_weights(self.class_weight, y, sample_weight, X)
+        X, y, side = with_weights(X, y, given(weight=weight))
         X = self._inputs(X)
         labels = self._labels(y, X).astype(float)
-        self._go_on(self._settings(CLASSIFICATION, len(self.classes_)), X, labels, {}, half_life)
+        settings = self._settings(CLASSIFICATION, len(self.classes_))
+        self._go_on(settings, X, labels, side, half_life)
         return self
 
     @in_double
-    def leave_one_out(self, X, y):
+    def leave_one_out(self, X, y, sample_weight=None):
         """Log probability of each row's label given the other rows, in nats.
 
         Inference is done once more on these rows, with the fitted parameters: none are learned
@@ -195,9 +206,11 @@ class GPClassifier(
         Args:
             X: inputs, (n, D).
             y: labels, (n,), of the classes of the fit.
+            sample_weight: weight of each row, (n,), as in `fit`; a row is left out whole. Those
+                of classes are not counted again.
 
         Returns:
-            (n,), NaN where the others leave no proper posterior.
+            (n,), NaN for rows of weight 0, and where the others leave no proper posterior.
 
         Raises:
             ValueError: for unusable data, labels that were not there in fitting, and for fits by
@@ -205,7 +218,8 @@ class GPClassifier(
         """
         X = self._inputs(X)
         labels = self._labels(y, X)
-        return self._left_out(X, labels[:, None].astype(float), {})[:, 0]
+        side = given(weight=sample_weight)
+        return self._left_out(X, labels[:, None].astype(float), side)[:, 0]
 
     def _learned(self, problem: Problem) -> Learned:
         settings, self.choice_ = problem.settings, ""

@@ -137,7 +137,16 @@ class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
     missing: object = "error"
 
     @in_double
-    def fit(self, X, y, noise_variance=None, exposure=None, callback=None, checkpoint=None):
+    def fit(
+        self,
+        X,
+        y,
+        noise_variance=None,
+        exposure=None,
+        callback=None,
+        checkpoint=None,
+        sample_weight=None,
+    ):
         """Learns the parameters and infers the posterior.
 
         Args:
@@ -150,6 +159,8 @@ class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
             callback: called with a `Progress` after every iteration and step.
             checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
                 goes on from what it did before; `random_state` must be a number.
+            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
+                alike, one of weight 0 not at all.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
@@ -158,7 +169,7 @@ class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
             ValueError: for unusable data or settings.
         """
         check_layers(self)
-        side = given(noise_variance=noise_variance, exposure=exposure)
+        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
         self._fit_outputs(X, y, side, callback, checkpoint)
         return self
 
@@ -192,6 +203,8 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
         standardise: as in `GPClassifier`.
         jitter: share of the mean prior variance added to the inducing covariances.
         random_state: seed or generator for everything random.
+        class_weight: weights of rows by label, beside `sample_weight`: a dict, or "balanced", by
+            which all classes have the same weight together; None for 1.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
@@ -219,9 +232,10 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
     """
 
     likelihood: object = "bernoulli"
+    class_weight: object = None
 
     @in_double
-    def fit(self, X, y, callback=None, checkpoint=None):
+    def fit(self, X, y, callback=None, checkpoint=None, sample_weight=None):
         """Learns the parameters and infers the posterior.
 
         Args:
@@ -231,6 +245,8 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
             callback: called with a `Progress` after every iteration and step.
             checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
                 goes on from what it did before; `random_state` must be a number.
+            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
+                alike, one of weight 0 not at all.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
@@ -239,7 +255,7 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
             ValueError: for unusable data or settings.
         """
         check_layers(self)
-        self._fit_labels(X, y, callback, checkpoint)
+        self._fit_labels(X, y, sample_weight, callback, checkpoint)
         return self
 
     def _learned(self, problem: Problem) -> Learned:
@@ -336,4 +352,4 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
     )
     if not steps:
         result = result.judged("nothing was to be learned", converged=True)
-    return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X))
+    return Learned(result, problem.observed, len(X))

@@ -10,6 +10,7 @@ from cavity.estimators.asked_priors import asked_priors_of_stream
 from cavity.estimators.learning import Learned
 from cavity.estimators.settings import AUTO_INDUCING, Settings
 from cavity.kernels.text_syntax import gives_values
+from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.plans.powers import DEFAULT
 from cavity.learning.streaming.result import kept_result
 from cavity.learning.streaming.update import update
@@ -106,5 +107,5 @@ def learned_on(
         missing=str(settings.missing),
         half_life=half_life,
     )
-    seen = np.sum(~np.isnan(y.reshape(len(y), -1)), axis=0)
+    seen = np.sum(presence_of(y.reshape(len(y), -1), weights_of(side)), axis=0)
     return Learned(result, observed + seen, result.rows_seen, settings.power)

@@ -144,7 +144,7 @@ class ConvGPClassifier(AbstractClassifier):
         self._patches()
         X = np.asarray(X)
         self.image_shape_ = self._shape(X)
-        self._fit_labels(X.reshape(len(X), -1), y, callback, None)
+        self._fit_labels(X.reshape(len(X), -1), y, None, callback, None)
         # ranges of pixels say nothing
         self.rows_of_fit_ = dataclasses.replace(self.rows_of_fit_, ranges={})
         return self

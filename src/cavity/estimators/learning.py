@@ -14,6 +14,7 @@ from cavity.estimators.settings import AUTO_INDUCING, Settings, build
 from cavity.families.values import whole
 from cavity.learning.data.batched import survey
 from cavity.learning.data.batches import Batches
+from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.initialisation.inducing_points import cluster_blocks
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.plans.growth import Judgement, verdict, with_enough_points
@@ -53,13 +54,18 @@ class Problem:
         """The outputs, (N, P)."""
         return self.y.reshape(len(self.y), -1)
 
+    @property
+    def observed(self) -> np.ndarray:
+        """The number of outputs that are there, (P,), each as often as its weight says."""
+        return np.sum(presence_of(self.outputs, weights_of(self.side)), axis=0)
+
 
 class Learned(NamedTuple):
     """A fit, the number of data, and the choices that were made.
 
     Attributes:
         result: the fit.
-        observed: outputs that were not missing, (P,).
+        observed: outputs that were not missing, (P,), each as often as its weight says.
         rows: the number of rows.
         power: the power; None where a model does not say.
         powers: evidence and held-out density at each power that was compared; None if the power
@@ -98,7 +104,7 @@ def learn_gp(problem: Problem) -> Learned:
     side, size = problem.side, settings.block_size
     starts, maps = build(settings, problem.X, problem.outputs, side)
     data: tuple[object, object] = problem.X, problem.y
-    observed, rows = np.sum(~np.isnan(problem.outputs), axis=0), len(problem.X)
+    observed, rows = problem.observed, len(problem.X)
     if problem.batches is not None:
         stream = survey(
             problem.batches,

@@ -201,7 +201,16 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
     mean = "constant"
 
     @in_double
-    def fit(self, X, y, noise_variance=None, exposure=None, callback=None, checkpoint=None):
+    def fit(
+        self,
+        X,
+        y,
+        noise_variance=None,
+        exposure=None,
+        callback=None,
+        checkpoint=None,
+        sample_weight=None,
+    ):
         """Learns noise and prior, and infers the coefficients.
 
         Args:
@@ -212,6 +221,8 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
             exposure: exposure of each row, (N,), for likelihoods of counts.
             callback: called with a `Progress` after every iteration.
             checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
+            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
+                alike, one of weight 0 not at all.
 
         Returns:
             The estimator itself.
@@ -220,7 +231,7 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
             ValueError: for unusable data or settings.
         """
         check_linear(self)
-        side = given(noise_variance=noise_variance, exposure=exposure)
+        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
         self._fit_outputs(X, y, side, callback, checkpoint)
         return self
 
@@ -248,6 +259,8 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
         tolerance: learning ends when the objective falls by less than this many nats.
         random_state: seed or generator; nothing here is random yet.
+        class_weight: weights of rows by label, beside `sample_weight`: a dict, or "balanced", by
+            which all classes have the same weight together; None for 1.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
@@ -274,9 +287,10 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
     """
 
     likelihood: object = "bernoulli"
+    class_weight: object = None
 
     @in_double
-    def fit(self, X, y, callback=None, checkpoint=None):
+    def fit(self, X, y, callback=None, checkpoint=None, sample_weight=None):
         """Learns the prior, and infers the coefficients.
 
         Args:
@@ -285,6 +299,8 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration.
             checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
+            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
+                alike, one of weight 0 not at all.
 
         Returns:
             The estimator itself.
@@ -293,7 +309,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
             ValueError: for unusable data or settings.
         """
         check_linear(self)
-        self._fit_labels(X, y, callback, checkpoint)
+        self._fit_labels(X, y, sample_weight, callback, checkpoint)
         return self
 
     def _learned(self, problem: Problem) -> Learned:

@@ -11,6 +11,7 @@ from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import REGRESSION, build_likelihood
 from cavity.families.linear import LINEAR, PARTS, asked_parts
 from cavity.families.values import one_of, whole
+from cavity.learning.data.row_weights import weights_of
 from cavity.learning.initialisation.linear import PRIORS, output_spread, starting_linear
 from cavity.learning.initialisation.linear_priors import averaged_over, linear_priors
 from cavity.learning.integration.averaged import MOST, QUICK, averaged
@@ -80,6 +81,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         likelihood,
         X,
         problem.outputs,
+        weights_of(problem.side),
         groups=groups,
         blocks=_blocks(asked, X.shape[1]),
         intercept=bool(asked.fit_intercept),
@@ -106,7 +108,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
             "named_prior": isinstance(prior, str),
             "named_likelihood": isinstance(settings.likelihood, str),
         }
-        spread = output_spread(likelihood, X, problem.outputs)
+        spread = output_spread(likelihood, problem.outputs, weights_of(problem.side))
         options |= {"method": QUICK, "priors": linear_priors(starts[0], spread, **named)}
         # much noise first, from which sites settle; the priors keep it from the largest
         starts = [*starts[1:2], starts[0], *starts[2:]]
@@ -115,7 +117,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
     result = run.carry_out(
         lambda run: linear_plan(run, starts, lambda found: _averaged(found, asked, parts))
     )
-    return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X), settings.power)
+    return Learned(result, problem.observed, len(X), settings.power)
 
 
 def _averaged(result: FitResult, asked: AbstractLinearSettings, parts: Sequence[str]) -> FitResult:

@@ -100,7 +100,16 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
     mean = "constant"
 
     @in_double
-    def fit(self, X, y, noise_variance=None, exposure=None, callback=None, checkpoint=None):
+    def fit(
+        self,
+        X,
+        y,
+        noise_variance=None,
+        exposure=None,
+        callback=None,
+        checkpoint=None,
+        sample_weight=None,
+    ):
         """Learns noise and prior, and infers the weights.
 
         Args:
@@ -111,6 +120,8 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
             exposure: exposure of each row, (N,), for likelihoods of counts.
             callback: called with a `Progress` after every iteration.
             checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
+            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
+                alike, one of weight 0 not at all.
 
         Returns:
             The estimator itself.
@@ -119,7 +130,7 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
             ValueError: for unusable data or settings.
         """
         check_network_settings(self)
-        side = given(noise_variance=noise_variance, exposure=exposure)
+        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
         self._fit_outputs(X, y, side, callback, checkpoint)
         return self
 
@@ -149,6 +160,8 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
         tolerance: learning ends when the objective falls by less than this many nats.
         random_state: seed or generator, of the starts.
+        class_weight: weights of rows by label, beside `sample_weight`: a dict, or "balanced", by
+            which all classes have the same weight together; None for 1.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
@@ -169,6 +182,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
     """
 
     likelihood: object = "bernoulli"
+    class_weight: object = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -176,7 +190,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
         return tags
 
     @in_double
-    def fit(self, X, y, callback=None, checkpoint=None):
+    def fit(self, X, y, callback=None, checkpoint=None, sample_weight=None):
         """Learns the prior, and infers the weights.
 
         Args:
@@ -185,6 +199,8 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
             y: labels, (N,), of two classes.
             callback: called with a `Progress` after every iteration.
             checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
+            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
+                alike, one of weight 0 not at all.
 
         Returns:
             The estimator itself.
@@ -200,7 +216,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
                 f"y has {classes} classes: use GPClassifier, or "
                 "sklearn.multiclass.OneVsRestClassifier(NetworkClassifier())"
             )
-        self._fit_labels(X, y, callback, checkpoint)
+        self._fit_labels(X, y, sample_weight, callback, checkpoint)
         return self
 
     def _learned(self, problem: Problem) -> Learned:

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import numpy as np
-
 from cavity.estimators.blocks import asked_groups
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.network_settings import AbstractNetworkSettings
 from cavity.estimators.registry import build_likelihood
 from cavity.estimators.settings import check_held
 from cavity.families.values import whole
+from cavity.learning.data.row_weights import weights_of
 from cavity.learning.initialisation.network import (
     held_output,
     network_at_mode,
@@ -43,6 +42,7 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
         likelihood,
         X,
         outputs,
+        weights_of(problem.side),
         linear=bool(asked.linear),
         groups=asked_groups(asked, X.shape[1]),
         standardise=bool(asked.standardise),
@@ -56,7 +56,7 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
         "seed": settings.seed,
         "callback": problem.callback,
     }
-    observed = np.sum(~np.isnan(outputs), axis=0)
+    observed = problem.observed
     if asked.batch is not None:
         options["method"] = _minibatch_method(asked, problem)
         start = network_at_mode(

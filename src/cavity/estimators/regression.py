@@ -14,12 +14,14 @@ from sklearn.utils.validation import check_array, validate_data
 from cavity.estimators.base import AbstractPredictor, given, not_both
 from cavity.estimators.going_on import for_streams
 from cavity.estimators.registry import REGRESSION
+from cavity.estimators.row_weights import with_weights
 from cavity.estimators.sampling import sample_outputs
 from cavity.estimators.settings import check
 from cavity.families.base import loaded
 from cavity.families.values import one_of, whole
 from cavity.kernels.text_syntax import gives_values
 from cavity.learning.data.batches import Batches
+from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.data.scales import tally
 from cavity.learning.double_precision import in_double
 from cavity.learning.optimisers.lbfgs import Progress
@@ -60,17 +62,18 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         streaming: bool = False,
     ) -> None:
         """Learns from outputs (N,) or (N, P), with side data of the rows."""
-        given = (X, y)
+        X, y, side = with_weights(X, y, side)
+        given, weights = (X, y), weights_of(side)
         X, y = self._validated(X, y)
         settings = self._settings(REGRESSION)
         settings = for_streams(settings, len(X)) if streaming else settings
         likelihood = check(settings, X, y, side)
         self._note(X, y, given, side, whole=batches is None)
         real = likelihood.support is Support.REAL
-        scale, constant = self._relative_spread(y.reshape(len(y), -1), real=real)
+        scale, constant = self._relative_spread(y.reshape(len(y), -1), weights, real=real)
         in_logarithms = any(latent.log_output for latent in likelihood.latent_functions)
         if in_logarithms and not self._has_values():
-            scale = self._own_spread(y)
+            scale = self._own_spread(y, weights)
         if "noise_variance" in side and np.ptp(scale) > 0:
             raise ValueError(
                 "known noise variances with several outputs need outputs of one scale: set "
@@ -268,14 +271,14 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             )
         return X, y
 
-    def _relative_spread(self, outputs, *, real: bool):
+    def _relative_spread(self, outputs, weights, *, real: bool):
         """The spread of each output over their geometric mean, and which outputs are constant.
 
         The spread of a constant one is 1. Outputs that are not real numbers have no unit to be
         divided by.
         """
         count = outputs.shape[1]
-        counted = tally(np.nan_to_num(outputs), (~np.isnan(outputs)).astype(float))
+        counted = tally(np.nan_to_num(outputs), presence_of(outputs, weights))
         spread, varies = np.ones(count), counted.varies
         if count > 1 and self.standardise and real and np.any(varies):
             own = counted.spread[varies]
@@ -290,12 +293,11 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         asked = (known.get(name) for name in ("fixed", "bounds", "priors"))
         return gives_values(self.kernel) or any(isinstance(each, Mapping) for each in asked)
 
-    def _own_spread(self, y):
+    def _own_spread(self, y, weights):
         """The spread of one output; steps in the logarithm of its noise must not grow with it."""
-        seen = y[~np.isnan(y)]
-        spread = np.std(seen) if len(seen) else 0.0
-        usable = self.standardise and spread > 1e-12 * np.max(np.abs(seen), initial=0.0)
-        return np.array([spread if usable else 1.0])
+        outputs = y.reshape(len(y), -1)
+        counted = tally(np.nan_to_num(outputs), presence_of(outputs, weights))
+        return counted.spread if self.standardise else np.ones(1)
 
     def _adds_noise(self, asked: str, instead: str) -> None:
         """Refuses what is in closed form only if outputs are function plus noise."""

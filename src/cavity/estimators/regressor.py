@@ -15,6 +15,7 @@ from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.learning import Learned, Problem, learn_gp
 from cavity.estimators.registry import REGRESSION
 from cavity.estimators.regression import AbstractRegressor, check_shape
+from cavity.estimators.row_weights import with_weights
 from cavity.families.base import Family
 from cavity.families.gp import GP
 from cavity.learning.double_precision import in_double
@@ -146,6 +147,7 @@ class GPRegressor(
         callback=None,
         checkpoint=None,
         batches=None,
+        sample_weight=None,
     ):
         """Learns the parameters and infers the posterior.
 
@@ -162,6 +164,9 @@ class GPRegressor(
                 starting values and inducing points come; "auto" is 200 of these.
             checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
                 goes on from what it did before; `random_state` must be a number.
+            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
+                alike, one of weight 0 not at all. Batches have theirs among the side data of
+                their rows, "weight".
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
@@ -170,12 +175,14 @@ class GPRegressor(
             ValueError: for unusable data or settings.
         """
         GP.check(self)
-        side = given(noise_variance=noise_variance, exposure=exposure)
+        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
         self._fit_outputs(X, y, side, callback, checkpoint, batches)
         return self
 
     @in_double
-    def partial_fit(self, X, y, noise_variance=None, exposure=None, half_life=None):
+    def partial_fit(
+        self, X, y, noise_variance=None, exposure=None, half_life=None, sample_weight=None
+    ):
         """Learns from a first batch of rows, or goes on with a further one.
 
         Earlier rows are not needed any more: see `cavity.update`. Scales and bounds of parameters
@@ -188,6 +195,7 @@ class GPRegressor(
             noise_variance: known noise variance of each row, where the first batch had them.
             exposure: exposure of each row, where the first batch had them.
             half_life: rows after which those from before count half; None for never.
+            sample_weight: weight of each row, (N,), as in `fit`.
 
         Returns:
             The estimator itself; `log_evidence_` and `n_rows_` are of all rows so far.
@@ -196,17 +204,18 @@ class GPRegressor(
             ValueError: for unusable data, and for a full GP, blocks and methods other than "ep".
         """
         GP.check(self)
-        side = given(noise_variance=noise_variance, exposure=exposure)
+        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
         if getattr(self, "posterior_", None) is None:
             self._fit_outputs(X, y, side, None, None, streaming=True)
             return self
+        X, y, side = with_weights(X, y, side)
         X, y = self._inputs(X), np.asarray(y, dtype=np.float64)
         check_shape(y, (len(X),) if self._function.vector else (len(X), self._function.outputs))
         self._go_on(self._settings(REGRESSION), X, y, side, half_life)
         return self
 
     @in_double
-    def leave_one_out(self, X, y, noise_variance=None, exposure=None):
+    def leave_one_out(self, X, y, noise_variance=None, exposure=None, sample_weight=None):
         """Log predictive density of each output given the others of these rows, in nats.
 
         Inference is done once more on these rows, with the fitted parameters: none are learned
@@ -217,14 +226,17 @@ class GPRegressor(
             y: outputs, as in fit.
             noise_variance: known noise variance of each row, where the fit had them.
             exposure: exposure of each row, where the fit had them.
+            sample_weight: weight of each row, (n,), as in `fit`; a row is left out whole.
 
         Returns:
-            (n,) or (n, P), as y; NaN for missing outputs, and where no proper posterior is left.
+            (n,) or (n, P), as y; NaN for missing outputs and rows of weight 0, and where no
+            proper posterior is left.
 
         Raises:
             ValueError: for unusable data, and for fits by draws or with blocks.
         """
-        X, side = self._inputs(X), given(noise_variance=noise_variance, exposure=exposure)
+        X = self._inputs(X)
+        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
         y, count = np.asarray(y, dtype=np.float64), self._function.outputs
         shape = (len(X),) if self._function.vector else (len(X), count)
         check_shape(y, shape)

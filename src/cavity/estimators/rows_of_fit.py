@@ -7,6 +7,8 @@ import numpy as np
 
 from cavity.columns.encoder import Column, Encoder
 from cavity.columns.ranges import Range, ranges_of
+from cavity.inference.graph.rows import WEIGHT
+from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.data.scales import Tally, tally
 
 
@@ -30,7 +32,11 @@ class RowsOfFit:
 
     @staticmethod
     def of(
-        inputs: Encoder, X: np.ndarray, y: np.ndarray, given: object, sides: Iterable[str]
+        inputs: Encoder,
+        X: np.ndarray,
+        y: np.ndarray,
+        given: object,
+        side: Mapping[str, np.ndarray],
     ) -> "RowsOfFit":
         """Of all rows of a fit.
 
@@ -39,11 +45,13 @@ class RowsOfFit:
             X: inputs, (N, D).
             y: outputs, or places of labels, (N,) or (N, P).
             given: the outputs or labels as they were given, for their names.
-            sides: what side data there are.
+            side: side data of the rows by name, their weights among them.
         """
         targets = tuple(target_names(given, inputs.names))
-        sides = {name: name for name in sides}
-        return RowsOfFit(inputs, targets, _moments(y), sides, ranges_of(inputs, X))
+        sides = {name: name for name in side if name != WEIGHT}
+        outputs = y.reshape(len(y), -1)
+        moments = tally(np.nan_to_num(outputs), presence_of(outputs, weights_of(side)))
+        return RowsOfFit(inputs, targets, moments, sides, ranges_of(inputs, X))
 
     def __add__(self, batch: "RowsOfFit") -> "RowsOfFit":
         """With the rows of a further batch."""
@@ -64,11 +72,6 @@ def columns_of(encoder: Encoder | None, names: Iterable[str] | None, count: int)
         return encoder
     called = [f"x{i}" for i in range(count)] if names is None else map(str, names)
     return Encoder(tuple(Column(name, "numeric") for name in called))
-
-
-def _moments(y: np.ndarray) -> Tally:
-    outputs = y.reshape(len(y), -1)
-    return tally(np.nan_to_num(outputs), (~np.isnan(outputs)).astype(float))
 
 
 def target_names(y: object, inputs: tuple[str, ...]) -> list[str]:

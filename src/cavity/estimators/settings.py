@@ -32,6 +32,7 @@ from cavity.estimators.registry import (
 )
 from cavity.families.values import one_of, whole
 from cavity.inducing.base import AbstractInducing, Points
+from cavity.inference.graph.rows import WEIGHT
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.random_fourier import feature_count
 from cavity.kernels.text_form import Written, written
@@ -143,7 +144,7 @@ def check_side(
     side: Mapping[str, np.ndarray], likelihood: AbstractLikelihood, asked: object
 ) -> None:
     """Refuses side data that a likelihood, which was asked for like this, does not read."""
-    for name in set(side) - set(likelihood.side):
+    for name in set(side) - {*likelihood.side, WEIGHT}:
         read = likelihood.side
         reads = f"reads {' and '.join(read)} only" if read else "reads no side data"
         raise ValueError(

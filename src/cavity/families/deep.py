@@ -5,6 +5,7 @@ import dataclasses
 from cavity.families.base import Family, Option, Rule, Setting
 from cavity.families.options import (
     BY_TASK,
+    CLASS_WEIGHTS,
     CLASSIFICATION,
     JITTER,
     KERNEL,
@@ -72,7 +73,10 @@ DEEP = Family(
         RANDOM_STATE,
     ),
     only=BY_TASK,
-    command=(Setting("method", "tied", option=dataclasses.replace(METHOD, read=_method)),),
+    command=(
+        CLASS_WEIGHTS,
+        Setting("method", "tied", option=dataclasses.replace(METHOD, read=_method)),
+    ),
     unused=NO_DRAWS
     | {
         "--restarts": "a deep model is learned once: leave it out",

@@ -59,6 +59,8 @@ EMBEDDING = Family(
         "--test": "an embedding has no target to compare with: leave it out",
         "--noise-column": "an embedding learns its noise: leave it out",
         "--exposure-column": "an embedding takes no exposures: leave it out",
+        "--weight-column": "rows of an embedding have no weights: leave it out",
+        "--class-weight": "an embedding has no classes: leave it out",
         "--drop-missing": "missing cells are allowed in an embedding: leave it out",
         "--batch-rows": "an embedding needs all rows in memory: leave it out",
         "--restarts": "an embedding tries several starts anyway: leave it out",

@@ -84,6 +84,8 @@ FORECASTER = Family(
         "--test": "forecasts are written by 'cavity forecast': leave it out",
         "--noise-column": "the noise of a time series is learned: leave it out",
         "--exposure-column": "a time series takes no exposures: leave it out",
+        "--weight-column": "times have no weights: leave it out",
+        "--class-weight": "a time series has no classes: leave it out",
         "--drop-missing": "missing cells are allowed in a time series: leave it out",
         "--batch-rows": "a time series needs all rows in memory: leave it out",
         "--ignore": "columns that are neither --target nor --control are left out anyway",

@@ -4,6 +4,7 @@ from cavity.families.base import Family, Option, Rule, Setting
 from cavity.families.options import (
     BOUNDS,
     BY_TASK,
+    CLASS_WEIGHTS,
     CLASSIFICATION,
     FIXED,
     INDUCING,
@@ -97,6 +98,7 @@ GP = Family(
     only=BY_TASK | {REGRESSION: (*BY_TASK[REGRESSION], Setting("block_size"))},
     command=(
         PRIOR,
+        CLASS_WEIGHTS,
         Setting(
             "inducing_kind",
             "points",

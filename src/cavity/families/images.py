@@ -125,6 +125,8 @@ IMAGES = Family(
         "--inducing-kind": "a model of images has inducing patches: leave it out",
         "--noise-column": "images have classes: leave it out",
         "--exposure-column": "images have classes: leave it out",
+        "--weight-column": "images have no weights: leave it out",
+        "--class-weight": "images have no weights: leave it out",
         "--batch-rows": "a model of images needs all rows in memory: leave it out",
         "--checkpoint": "a model of images keeps nothing on the way: leave it out",
     },

@@ -6,6 +6,7 @@ from cavity.families.base import Family, Option, Rule, Setting
 from cavity.families.options import (
     BOUNDS,
     BY_TASK,
+    CLASS_WEIGHTS,
     CLASSIFICATION,
     FIXED,
     RANDOM_STATE,
@@ -116,6 +117,7 @@ LINEAR = Family(
         RANDOM_STATE,
     ),
     only=BY_TASK,
+    command=(CLASS_WEIGHTS,),
     unused=unused("a linear model")
     | {"--restarts": "a linear model tries several starts anyway: leave it out"},
     rules=(

@@ -3,6 +3,7 @@
 from cavity.families.base import Family, Option, Rule, Setting
 from cavity.families.options import (
     BY_TASK,
+    CLASS_WEIGHTS,
     CLASSIFICATION,
     RANDOM_STATE,
     REGRESSION,
@@ -80,6 +81,7 @@ NETWORK = Family(
         RANDOM_STATE,
     ),
     only=BY_TASK,
+    command=(CLASS_WEIGHTS,),
     unused=unused("a network") | {"--mean": "a network has a bias: leave it out"},
     rules=(
         Rule(

@@ -123,6 +123,21 @@ def bounds_of(typed: list[str]) -> dict[str, tuple[float | None, float | None]]:
     return found
 
 
+def class_weights_of(typed: list[str]) -> str | dict[str, float]:
+    """Weights of classes by label, or "balanced".
+
+    Raises:
+        ValueError: for what is neither, and for negative weights.
+    """
+    if typed == ["balanced"]:
+        return "balanced"
+    found = {name: _finite(name, text) for name, text in by_name(typed).items()}
+    for name, weight in found.items():
+        if weight < 0.0:
+            raise ValueError(f"weights are at least 0, that of {name} is {weight:g}")
+    return found
+
+
 def _finite(name: str, text: str) -> float:
     try:
         number = float(text)
@@ -242,7 +257,22 @@ STANDARDISE = Setting("standardise", True)
 RANDOM_STATE = Setting("random_state")
 MISSING = Setting("missing", "error")
 # What estimators of one task have alone.
-BY_TASK = {REGRESSION: (LIKELIHOOD, MISSING), CLASSIFICATION: (OF_CLASSES,)}
+# In files a weight of a class is in those of its rows.
+CLASS_WEIGHTS = Setting(
+    "class_weights",
+    option=Option(
+        "--class-weight",
+        "LABEL=WEIGHT|balanced",
+        "Weight of the rows of a class, beside those of --weight-column; repeatable. balanced: "
+        "all classes have the same weight together.",
+        "texts",
+        read=class_weights_of,
+    ),
+)
+BY_TASK = {
+    REGRESSION: (LIKELIHOOD, MISSING),
+    CLASSIFICATION: (OF_CLASSES, Setting("class_weight")),
+}
 
 # What is said where draws are asked for and not made.
 NO_DRAWS = {"--draws": "draws are of Gaussian processes of one layer alone: leave it out"}

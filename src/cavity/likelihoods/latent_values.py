@@ -18,11 +18,12 @@ def initial_latents(
     Args:
         likelihood: with a rule of its own, or known by its support alone.
         y: outputs, (N,).
-        **side: side data of the rows.
+        **side: side data of the rows, and their weights.
 
     Returns:
         Values of the first latent function, (N,); of all classes, (N, C).
     """
+    weights = side.pop("weight", None)
     with_rule = capability(likelihood, HasInitialLatents)
     if with_rule is not None:
         return with_rule.initial_latents(y, **side)
@@ -34,8 +35,10 @@ def initial_latents(
         return np.log((y + 0.5) / side.get("exposure", 1.0))
     if likelihood.support is Support.LABELS:
         # the log odds of the classes, and a unit to either side
-        share = np.clip(np.mean(y), 0.5 / len(y), 1.0 - 0.5 / len(y))
-        return np.log(share) - np.log1p(-share) + 2.0 * (y - np.mean(y))
+        mean = np.average(y, weights=weights)
+        least = 0.5 / (len(y) if weights is None else np.sum(weights))
+        share = np.clip(mean, min(least, 0.5), 1.0 - min(least, 0.5))
+        return np.log(share) - np.log1p(-share) + 2.0 * (y - mean)
     return y
 
 

@@ -121,6 +121,7 @@ class TableFit(Ended):
     batch_ids: NotRequired[list[str]]
     priors: NotRequired[str]
     constraints: NotRequired[dict[str, str]]
+    weights: NotRequired[dict[str, str | dict[str, float]]]
 
 
 class Counts(TypedDict):

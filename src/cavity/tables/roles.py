@@ -26,17 +26,20 @@ class Roles:
         ignore: columns to leave out.
         noise_column: known noise variances of the rows.
         exposure_column: exposures of the rows, for counts.
+        weight_column: weights of the rows.
     """
 
     targets: Sequence[str]
     ignore: Sequence[str] = ()
     noise_column: str | None = None
     exposure_column: str | None = None
+    weight_column: str | None = None
 
     @property
     def sides(self) -> list[str]:
-        """The columns of side data."""
-        return [name for name in (self.noise_column, self.exposure_column) if name is not None]
+        """The columns of side data and weights."""
+        named = (self.noise_column, self.exposure_column, self.weight_column)
+        return [name for name in named if name is not None]
 
     @property
     def named(self) -> list[str]:
@@ -51,13 +54,13 @@ class Roles:
             need_column(columns, name)
             if self.named.count(name) > 1:
                 raise DataError(
-                    f"column '{name}' is named twice among targets, ignored, noise and exposure "
-                    "columns; each column has one role"
+                    f"column '{name}' is named twice among targets, ignored, noise, exposure and "
+                    "weight columns; each column has one role"
                 )
         if set(columns) <= set(self.named):
             raise DataError(
                 "no input column is left: every column of the table is a target, ignored, or a "
-                "noise or exposure column"
+                "noise, exposure or weight column"
             )
 
 

@@ -53,11 +53,12 @@ class RowCache:
         assert part.y is not None
         if not len(part.X):
             return
-        side = [part.side[name][:, None] for name in self.sides]
+        known = part.side_and_weight
+        side = [known[name][:, None] for name in self.sides]
         table = np.ascontiguousarray(np.hstack([part.X, part.y, *side]))
         self._write(table)
         self.rows += len(table)
-        plural = tally(part.y)
+        plural = tally(part.y, None if part.weight is None else part.weight[:, None])
         self.tally = plural if self.tally is None else self.tally + plural
         self._draw(table)
         for label in np.setdiff1d(part.y, [*self._classes]) if labels else ():

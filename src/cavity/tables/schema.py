@@ -17,6 +17,7 @@ from cavity.columns.encoder import Column, Encoder, Unseen, complete_rows
 from cavity.columns.notation import Notation, notation_from, notation_record
 from cavity.columns.ranges import Ranges, outside_of, ranges_of
 from cavity.columns.warnings import EncodingWarnings, refuse_empty
+from cavity.inference.graph.rows import WEIGHT
 from cavity.numerics.text import quoted, shortened
 from cavity.persistence.errors import CellError, DataError
 from cavity.persistence.typed_values import typed
@@ -134,6 +135,7 @@ class Encoded:
         y: targets, (N, P); None where they were not asked for.
         noise: known noise variances, (N,), or None.
         exposure: exposures, (N,), or None.
+        weight: weights of the rows, (N,), all positive, or None.
         kept: for each row of the table, whether it is among the N.
         features: names of the columns of X.
         noticed: what a user should hear about.
@@ -148,12 +150,18 @@ class Encoded:
     features: tuple[str, ...]
     noticed: EncodingWarnings
     first: int = 0
+    weight: np.ndarray | None = None
 
     @property
     def side(self) -> dict[str, np.ndarray]:
         """Side data of the rows, as models take them."""
         both = {"noise_variance": self.noise, "exposure": self.exposure}
         return {name: values for name, values in both.items() if values is not None}
+
+    @property
+    def side_and_weight(self) -> dict[str, np.ndarray]:
+        """Side data of the rows and their weights, as inference takes them."""
+        return self.side if self.weight is None else self.side | {WEIGHT: self.weight}
 
     @property
     def numbers(self) -> np.ndarray:
@@ -176,6 +184,7 @@ def encode(
     *,
     drop_missing: bool = False,
     need_targets: bool = True,
+    weight_column: str | None = None,
     first: int | None = None,
 ) -> Encoded:
     """The numbers a model takes from a table.
@@ -185,6 +194,7 @@ def encode(
         schema: what `learn_schema` gave when the model was fitted.
         drop_missing: leave rows with a missing cell out instead of complaining.
         need_targets: read the targets too; otherwise they need not be there.
+        weight_column: of weights of the rows; those of weight 0 are left out. None for none.
         first: of a part of a longer table, the rows before it; it may be left without rows.
 
     Raises:
@@ -192,7 +202,12 @@ def encode(
     """
     try:
         found = _encode(
-            table, schema, drop_missing=drop_missing, need_targets=need_targets, first=first
+            table,
+            schema,
+            drop_missing=drop_missing,
+            need_targets=need_targets,
+            weight_column=weight_column,
+            first=first,
         )
     except CellError as error:
         raise error.further_down(first or 0) from None
@@ -207,11 +222,13 @@ def _encode(
     *,
     drop_missing: bool,
     need_targets: bool,
+    weight_column: str | None,
     first: int | None,
 ) -> Encoded:
     targets = schema.targets if need_targets else ()
     sides = [name for name in (schema.noise_column, schema.exposure_column) if name is not None]
-    needed = [*(c.name for c in (*schema.inputs, *targets)), *sides]
+    heavy = [] if weight_column is None else [weight_column]
+    needed = [*(c.name for c in (*schema.inputs, *targets)), *sides, *heavy]
     columns = dict.fromkeys(table.columns)
     for name in needed:
         need_column(columns, name)
@@ -220,11 +237,18 @@ def _encode(
     inputs = [column.numbers(table[column.name], unseen) for column in schema.inputs]
     outputs = [_encode_target(table, column) for column in targets]
     side = {name: _encode_positive(table, name) for name in sides}
-    blocks = [*inputs, *outputs, *(side[name][:, None] for name in sides)]
+    weights = {name: _encode_weights(table, name) for name in heavy}
+    side |= weights
+    blocks = [*inputs, *outputs, *(side[name][:, None] for name in (*sides, *heavy))]
     part = first is not None
     kept = complete_rows(needed, blocks, drop_missing=drop_missing, part=part)
     for name, block in zip(needed, blocks, strict=True):
         refuse_infinite(name, block)
+    complete = int(np.sum(kept))
+    for name, values in weights.items():
+        kept = kept & (values > 0.0)
+        if complete and not part and not np.any(kept):
+            raise DataError(f"every row has weight 0 in column {quoted(name)}")
     X = np.hstack(inputs)[kept]
     outside = outside_of(schema.ranges, schema.encoder, X) if schema.ranges else {}
     return Encoded(
@@ -236,8 +260,9 @@ def _encode(
         else None,
         kept=kept,
         features=schema.features,
-        noticed=EncodingWarnings(len(kept), len(X), unseen, outside),
+        noticed=EncodingWarnings(len(kept), complete, unseen, outside),
         first=first or 0,
+        weight=side[weight_column][kept] if weight_column is not None else None,
     )
 
 
@@ -265,6 +290,15 @@ def _encode_positive(table: DataFrame, name: str) -> np.ndarray:
         row = int(wrong[0])
         story = f"{values[row]:g} is not positive; noise variances and exposures are"
         raise CellError(name, row, story)
+    return values
+
+
+def _encode_weights(table: DataFrame, name: str) -> np.ndarray:
+    values = cells.numbers(table[name])
+    wrong = np.flatnonzero(values < 0.0)
+    if len(wrong):
+        row = int(wrong[0])
+        raise CellError(name, row, f"{values[row]:g} is negative; weights are at least 0")
     return values
 
 

@@ -144,24 +144,32 @@ class TableModel:
     def metrics(self, table: Encoded | Iterable[Encoded]) -> dict[str, Any]:
         """Scores of the predictions of a table, by the names of `cavity evaluate --json`.
 
-        With several targets these are means over them, and `per_target` has those of each. Of a
-        table in parts some numbers per row and target are kept, and no part.
+        With several targets these are means over them, and `per_target` has those of each. Rows
+        count by their weights. Of a table in parts some numbers per row and target are kept, and
+        no part.
 
         Raises:
             DataError: for a target that the likelihood does not take.
             NumericalError: if a prediction is not finite.
         """
         parts = [table] if isinstance(table, Encoded) else table
-        found = [self._judged(part) for part in parts if len(part.X)]
+        found, own = [], []
+        for part in parts:
+            if len(part.X):
+                found.append(self._judged(part))
+                own.append(part.weight)
+        if not found:
+            raise DataError("every row has weight 0: there is nothing to judge predictions by")
+        weights = None if own[0] is None else np.concatenate(own)
         if self.classes:
             labels, chances = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-            return dict(classification_metrics(labels, chances))
+            return dict(classification_metrics(labels, chances, weights))
         rows = zip(*(arrays for arrays, _ in found), strict=True)
         targets = zip(*(np.concatenate(arrays).T for arrays in rows), strict=True)
         scores = [_joined(parts) for parts in zip(*(scores for _, scores in found), strict=True)]
         moments = (self.y_mean, self.y_var, scores)
         each = [
-            regression_metrics(*part, *about)
+            regression_metrics(*part, *about, weights=weights)
             for part, *about in zip(targets, *moments, strict=True)
         ]
         if len(each) == 1:

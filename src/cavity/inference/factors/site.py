@@ -391,11 +391,10 @@ class SiteFactor(AbstractRowFactor):
 
         chunks = (self.rows, self._row_sites(sites), fixed)
         new, residual, skipped, scale = map_over_rows(chunk_update, chunks, self.chunk)
-        triples = zip(self.edges, new, sites, strict=True)
-        moved = tuple(site if edge.slots.private else old for edge, site, old in triples)
-        triples = zip(self.edges, scale, sites, strict=True)
+        moves = tuple(edge.slots.private for edge in self.edges)
+        triples = list(zip(moves, new, scale, sites, strict=True))
+        moved = tuple(site if moves else old for moves, site, _, old in triples)
         units = tuple(
-            each if edge.slots.private else jax.tree.map(jnp.ones_like, old)
-            for edge, each, old in triples
+            each if moves else jax.tree.map(jnp.ones_like, old) for moves, _, each, old in triples
         )
         return SiteUpdate(moved, jnp.max(residual), jnp.sum(skipped), units)

@@ -7,10 +7,11 @@ the expectation-consistent free energy is a function of moments alone,
 $$G(m, v) = A(m, v) + \tfrac1a \sum_n w_n \big[ B_n(m_n, v_n) + \tfrac12 \log v_n \big],$$
 
 with w the weights of rows, and A and B the convex duals of the log normalisers of the Gaussian and
-of the tilted distributions. Where its slope is zero, sites and cavities fit together. For densities that are
-bounded and not one-sided, as those with heavy tails, it grows beyond all bounds wherever moments
-go to theirs, so it has a least value. A cavity that loses its precision does not end the descent:
-its mean goes to infinity on one side and comes back from the other (`tilted_inverse.py`).
+of the tilted distributions. Where its slope is zero, sites and cavities fit together. For
+densities that are bounded and not one-sided, as those with heavy tails, it grows beyond all bounds
+wherever moments go to theirs, so it has a least value. A cavity that loses its precision does not
+end the descent: its mean goes to infinity on one side and comes back from the other
+(`tilted_inverse.py`).
 
 References:
     Opper and Winther (2005), Expectation consistent approximate inference.

@@ -171,15 +171,22 @@ def tally(values: np.ndarray, presence: np.ndarray | None = None) -> Tally:
     return Tally(count, mean, squares, largest)
 
 
-def measure(X: np.ndarray, y: np.ndarray, presence: np.ndarray | None = None) -> Scales:
+def measure(
+    X: np.ndarray,
+    y: np.ndarray,
+    presence: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
+) -> Scales:
     """The scales of a data set.
 
     Args:
         X: inputs (N, D).
         y: outputs (N, P).
         presence: weights that broadcast against y, 0 for entries that do not count.
+        weights: of rows of inputs, (N,); None where all count once.
     """
-    return scales_of(tally(X), tally(y, presence))
+    own = None if weights is None else weights[:, None]
+    return scales_of(tally(X, own), tally(y, presence))
 
 
 def scales_of(x: Tally, y: Tally) -> Scales:
@@ -329,6 +336,7 @@ def row_tallies(rows: Rows, likelihood: Any) -> Tallies:
     if likelihood.support is not Support.REAL:
         side = {name: np.asarray(x, np.float64) for name, x in rows.columns.items()}
         known = {name: values.ravel()[seen] for name, values in side.items()}
+        known["weight"] = weights[seen, 0]
         columns = [initial_latents(likelihood, column, **known) for column in y[seen].T]
         # of classes a column for each
         return inputs, tally(np.column_stack(columns), presence[seen])

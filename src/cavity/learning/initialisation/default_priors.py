@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.learning.data.row_weights import presence_of, quantile, weights_of
 from cavity.learning.data.scales import Scales, Tallies, in_data_units, scales_of
 from cavity.learning.initialisation.models import Given, measured
 from cavity.learning.initialisation.screening import latent_guesses
@@ -62,10 +63,11 @@ def default_priors(
         y: outputs, (N, P), NaN where missing.
         side: side data by name, (N,) each.
     """
-    values = _heights(model, y, side)
-    scales = measured(X, values)
-    scales = dataclasses.replace(scales, x_spread=_spread_of_most(X, np.asarray(scales.x_spread)))
-    return _about(model, given, scales, np.sum(~np.isnan(values), axis=0))
+    values, weights = _heights(model, y, side), weights_of(side)
+    scales = measured(X, values, weights)
+    spread = _spread_of_most(X, np.asarray(scales.x_spread), weights)
+    scales = dataclasses.replace(scales, x_spread=spread)
+    return _about(model, given, scales, np.sum(presence_of(values, weights), axis=0))
 
 
 def priors_of_stream(given: Given, model: GP, tallies: Tallies) -> GP:
@@ -96,9 +98,9 @@ def _about(model: GP, given: Given, scales: Scales, counts: np.ndarray) -> GP:
     return with_named(flat(model), chosen)
 
 
-def _spread_of_most(X: np.ndarray, spread: np.ndarray) -> np.ndarray:
+def _spread_of_most(X: np.ndarray, spread: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Spreads of columns (D,), those of their middle halves where a few distant rows make them."""
-    below, above = np.quantile(X, (0.25, 0.75), axis=0)
+    below, above = (quantile(X, share, weights) for share in (0.25, 0.75))
     middle = (above - below) / MIDDLE
     return np.where((middle > 0.0) & (spread > FAR * middle), middle, spread)
 

@@ -7,7 +7,9 @@ import equinox as eqx
 import numpy as np
 
 from cavity import weights
+from cavity.inference.graph.rows import WEIGHT
 from cavity.inference.weights.blocks import units_of
+from cavity.learning.data.row_weights import presence_of
 from cavity.learning.data.scales import in_data_units, measure
 from cavity.learning.initialisation.screening import latent_guesses
 from cavity.likelihoods.base import AbstractLikelihood
@@ -36,6 +38,7 @@ def starting_linear(
     likelihood: AbstractLikelihood,
     X: np.ndarray,
     y: np.ndarray,
+    weights_of_rows: np.ndarray | None = None,
     *,
     groups: np.ndarray | None,
     intercept: bool,
@@ -50,14 +53,16 @@ def starting_linear(
         likelihood: the likelihood, in standard units unless it is to stay as it is.
         X: inputs, (N, D).
         y: outputs, (N, P), NaN where missing.
+        weights_of_rows: (N,); None where all count once.
         groups: the group of each column; None for none.
         intercept: whether there is an intercept.
         standardise: whether columns count about their mean, in units of their deviation.
         keep_likelihood: whether the likelihood stays as it is.
         blocks: columns whose weights share a scale; None for none.
     """
-    spread = output_spread(likelihood, X, y)
-    columns = standard_columns(X) if standardise else None
+    spread = output_spread(likelihood, y, weights_of_rows)
+    columns = standard_columns(X, weights_of_rows) if standardise else None
+    rows = len(X) if weights_of_rows is None else float(np.sum(weights_of_rows))
     scaled = standardise and not keep_likelihood
     found = []
     tried = [(noise, True) for noise in _NOISE]
@@ -68,7 +73,7 @@ def starting_linear(
         if isinstance(prior, str):
             height = spread.variance if standardise else 1.0
             own = named_prior(
-                prior, height, noise, (X.shape[0], X.shape[1]), groups, blocks, sparse=sparse
+                prior, height, noise, (rows, X.shape[1]), groups, blocks, sparse=sparse
             )
         model = LinearModel(
             own,
@@ -95,14 +100,20 @@ class Spread(NamedTuple):
     height: float
 
 
-def output_spread(likelihood: AbstractLikelihood, X: np.ndarray, y: np.ndarray) -> Spread:
+def output_spread(
+    likelihood: AbstractLikelihood, y: np.ndarray, weights_of_rows: np.ndarray | None = None
+) -> Spread:
     """The spread of the outputs, on the scale of the function."""
     if capability(likelihood, HasClassProbabilities) is not None:
         return Spread(_PURE, 0.0)
     noisy = capability(likelihood, HasNoiseParameter) is not None
-    guesses = y if noisy else latent_guesses(likelihood, y, {})
-    about = np.nanmean(guesses, axis=0)
-    return Spread(float(np.nanvar(guesses - about)) or 1.0, float(np.max(np.abs(about))))
+    side = {} if weights_of_rows is None else {WEIGHT: weights_of_rows}
+    guesses = y if noisy else latent_guesses(likelihood, y, side)
+    presence = presence_of(guesses, weights_of_rows)
+    seen = np.nan_to_num(guesses)
+    about = np.average(seen, axis=0, weights=presence)
+    variance = float(np.average((seen - about) ** 2, weights=presence))
+    return Spread(variance or 1.0, float(np.max(np.abs(about))))
 
 
 def with_noise(
@@ -131,18 +142,19 @@ class StandardColumns(NamedTuple):
     scale: np.ndarray
 
 
-def standard_columns(X: np.ndarray) -> StandardColumns:
+def standard_columns(X: np.ndarray, weights_of_rows: np.ndarray | None = None) -> StandardColumns:
     """Means and deviations of columns."""
-    deviation = X.std(axis=0)
+    mean = np.average(X, axis=0, weights=weights_of_rows)
+    deviation = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights_of_rows))
     varies = deviation > 1e-12 * np.max(np.abs(X), axis=0, initial=0.0)
-    return StandardColumns(X.mean(axis=0), np.where(varies, deviation, 1.0))
+    return StandardColumns(mean, np.where(varies, deviation, 1.0))
 
 
 def named_prior(
     name: str,
     variance: float,
     noise: float,
-    shape: tuple[int, int],
+    shape: tuple[float, int],
     groups: np.ndarray | None,
     blocks: Sequence[Sequence[int]] | None = None,
     *,
@@ -154,7 +166,7 @@ def named_prior(
         name: among `PRIORS`.
         variance: of the outputs, on the scale of the function.
         noise: the share of it that is noise.
-        shape: rows and columns.
+        shape: rows, each as often as its weight says, and columns.
         groups: the group of each column; None for none.
         blocks: columns whose weights share a scale; None for none.
         sparse: whether few coefficients are not small, where the prior can say so; else half.

@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.cycles import cycles_of, with_cycles
+from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.data.scales import Scales, in_data_units, measure
 from cavity.learning.initialisation.screening import latent_guesses, screen, starting_kernel
 from cavity.likelihoods.capabilities import HasClassProbabilities, HasNoiseParameter, capability
@@ -21,6 +22,19 @@ from cavity.numerics.tree import with_named
 # The noise variance of a regression on latent guesses to begin with, as a share of their
 # variance; the defaults of likelihoods with a scale suit it.
 NOISE = 0.1
+
+
+class _Table(NamedTuple):
+    """Inputs (N, D), outputs or latent guesses (N, P), NaN where missing, and weights of rows."""
+
+    X: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray | None
+
+    @property
+    def scales(self) -> Scales:
+        """Location and spread of the columns."""
+        return measured(*self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,27 +97,27 @@ def started(
         points: the number of inducing points that are to come; None for a full GP.
         seed: of everything random.
     """
+    table = _Table(X, y, weights_of(side))
     if capability(model.likelihood, HasNoiseParameter) is not None:
         noise = side.get("noise_variance")
-        return _gaussian(model, given, X, y, noise, points, seed)
+        return _gaussian(model, given, table, noise, points, seed)
     if capability(model.likelihood, HasClassProbabilities) is not None:
-        return [_classes(model, given, X, y[:, 0], points, seed)]
-    guesses = latent_guesses(model.likelihood, y, side)
+        return [_classes(model, given, table, points, seed)]
+    guesses = table._replace(y=latent_guesses(model.likelihood, y, side))
     if model.likelihood.latents > 1:
-        return [_several(model, given, X, guesses, points, seed)]
-    return [_others(model, given, X, guesses, points, seed)]
+        return [_several(model, given, guesses, points, seed)]
+    return [_others(model, given, guesses, points, seed)]
 
 
 def _gaussian(
     model: GP,
     given: Given,
-    X: np.ndarray,
-    y: np.ndarray,
+    table: _Table,
     noise: np.ndarray | None,
     points: int | None,
     seed: int,
 ) -> list[GP]:
-    scales = measured(X, y)
+    scales, weights = table.scales, table.weights
     model = _centred(model, given, scales)
     if not given.likelihood:
         likelihood = in_data_units(model.likelihood, scales)
@@ -113,11 +127,13 @@ def _gaussian(
     model = _with_kernel(model, given.held(starting_kernel(model.kernels[0], scales)))
     variance = model.likelihood.variance  # type: ignore[attr-defined]
     known = variance if noise is None and given.likelihood else noise
-    level = None if known is None else float(np.mean(known))
-    found = screen(model, X, y, points=points, noise=level, seed=seed, given=given.values)
+    of_rows = weights if known is noise else None
+    level = None if known is None else float(np.average(known, weights=of_rows))
+    how: dict[str, Any] = {"points": points, "seed": seed, "given": given.values}
+    found = screen(model, *table, noise=level, **how)
     if points is None:
         return [found]
-    cycles = cycles_of(found.kernels[0], range(X.shape[1]))
+    cycles = cycles_of(found.kernels[0], range(table.X.shape[1]))
     periods = tuple((cycle, cycle.period) for cycle in cycles)
     model = _with_kernel(model, given.held(with_cycles(model.kernels[0], periods)))
     if known is not None:
@@ -126,18 +142,16 @@ def _gaussian(
     return [found, model, quiet]
 
 
-def _others(
-    model: GP, given: Given, X: np.ndarray, guesses: np.ndarray, points: int | None, seed: int
-) -> GP:
+def _others(model: GP, given: Given, guesses: _Table, points: int | None, seed: int) -> GP:
     """With the lengthscales of a regression on the guesses, which calls their roughness noise."""
-    scales, standard = measured(X, guesses), model.likelihood
+    scales, standard = guesses.scales, model.likelihood
     model = _centred(model, given, scales)
     noise = NOISE * scales.y_spread**2
     if not given.kernel:
         kernel = given.held(starting_kernel(model.kernels[0], scales))
         stand_in = GP(kernel, Gaussian(noise), None, model.mean)
         held = given.values
-        found: Any = screen(stand_in, X, guesses, points=points, seed=seed, given=held)
+        found: Any = screen(stand_in, *guesses, points=points, seed=seed, given=held)
         model, noise = _with_kernel(model, found.kernel), float(found.likelihood.variance)
     if not given.likelihood:
         spread = dataclasses.replace(scales, y_spread=float(np.sqrt(noise / NOISE)))
@@ -146,9 +160,7 @@ def _others(
     return model
 
 
-def _several(
-    model: GP, given: Given, X: np.ndarray, y: np.ndarray, points: int | None, seed: int
-) -> GP:
+def _several(model: GP, given: Given, guesses: _Table, points: int | None, seed: int) -> GP:
     """The first function from a regression with constant noise, and functions beside it.
 
     The kernels of these start with typical distances as lengthscales and with variances as they
@@ -157,23 +169,23 @@ def _several(
     first, *beside = model.latents
     known = dataclasses.replace(given, likelihood=False)
     stand_in = GP(first.kernel, Gaussian(), None, first.mean)
-    fitted: Any = _gaussian(stand_in, known, X, y, None, points, seed)[0]
+    fitted: Any = _gaussian(stand_in, known, guesses, None, points, seed)[0]
     kernels, means, noise = [fitted.kernel], [fitted.mean], float(fitted.likelihood.variance)
-    scales = dataclasses.replace(measured(X, y), y_spread=1.0)
+    scales = dataclasses.replace(guesses.scales, y_spread=1.0)
     for part, latent in zip(beside, model.likelihood.latent_functions[1:], strict=True):
         kernels.append(part.kernel if given.kernel else starting_kernel(part.kernel, scales))
         means.append(Constant(latent.prior_mean(noise)))
     return GP(tuple(kernels), model.likelihood, None, tuple(means))
 
 
-def _classes(
-    model: GP, given: Given, X: np.ndarray, labels: np.ndarray, points: int | None, seed: int
-) -> GP:
+def _classes(model: GP, given: Given, table: _Table, points: int | None, seed: int) -> GP:
     """The kernel of a regression on all classes at once, and means at the logs of their shares."""
-    guesses = initial_latents(model.likelihood, labels)
-    means = model.mean
+    weights, labels = table.weights, table.y[:, 0]
+    guesses, means = initial_latents(model.likelihood, labels), model.mean
     if isinstance(means, tuple) and not given.mean:
-        share = np.log(np.maximum(np.mean(guesses > 0.0, axis=0), 0.5 / len(labels)))
+        least = 0.5 / (len(labels) if weights is None else max(float(np.sum(weights)), 1.0))
+        shares = np.average(guesses > 0.0, axis=0, weights=weights)
+        share = np.log(np.maximum(shares, least))
         heights = zip(means, share - share.mean(), strict=True)
         means = tuple(eqx.tree_at(_height(mean), mean, np.asarray(h)) for mean, h in heights)
     kernel: Any = model.kernel
@@ -181,15 +193,14 @@ def _classes(
         trend = means if isinstance(means, BayesianLinear) else Zero()
         stand_in = GP(kernel, Gaussian(), None, trend)
         known = dataclasses.replace(given, likelihood=False, mean=True)
-        centred = guesses - guesses.mean(axis=0)
-        kernel = _gaussian(stand_in, known, X, centred, None, points, seed)[0].kernel
+        centred = table._replace(y=guesses - np.average(guesses, axis=0, weights=weights))
+        kernel = _gaussian(stand_in, known, centred, None, points, seed)[0].kernel
     return GP(kernel, model.likelihood, None, means)
 
 
-def measured(X: np.ndarray, y: np.ndarray) -> Scales:
-    """The scales of inputs (N, D) and outputs (N, P), NaN where missing."""
-    present = ~np.isnan(y)
-    return measure(X, np.where(present, y, 0.0), present.astype(float))
+def measured(X: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> Scales:
+    """The scales of inputs (N, D) and outputs (N, P), NaN where missing, in rows of weights."""
+    return measure(X, np.nan_to_num(y), presence_of(y, weights), weights)
 
 
 def _with_kernel(model: GP, kernel: object) -> GP:

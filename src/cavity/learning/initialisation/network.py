@@ -49,6 +49,7 @@ def starting_network(
     likelihood: AbstractLikelihood,
     X: np.ndarray,
     y: np.ndarray,
+    weights: np.ndarray | None = None,
     *,
     linear: bool,
     groups: np.ndarray | None,
@@ -64,17 +65,19 @@ def starting_network(
         likelihood: the likelihood, in standard units unless it is to stay as it is.
         X: inputs, (N, D).
         y: outputs, (N, 1), NaN where missing.
+        weights: of rows, (N,); None where all count once.
         linear: whether there is a linear part.
         groups: the group of each column; None for none.
         standardise: whether columns count about their mean, in units of their deviation.
         keep_likelihood: whether the likelihood stays as it is.
     """
-    spread = output_spread(likelihood, X, y)
-    columns = standard_columns(X) if standardise else None
+    spread = output_spread(likelihood, y, weights)
+    columns = standard_columns(X, weights) if standardise else None
+    rows = len(X) if weights is None else float(np.sum(weights))
     scaled = standardise and not keep_likelihood
     own: Any = prior
     if isinstance(prior, str):
-        own = named_prior(prior, _INTO_UNITS, 0.0, (X.shape[0], X.shape[1]), groups)
+        own = named_prior(prior, _INTO_UNITS, 0.0, (rows, X.shape[1]), groups)
     return Network(
         hidden,
         own,

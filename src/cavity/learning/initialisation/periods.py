@@ -1,6 +1,6 @@
 """Periods to start from: the highest peaks of periodograms of the outputs, column by column."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,11 @@ class Candidates(NamedTuple):
 
 
 def candidate_periods(
-    kernel: AbstractKernel, X: np.ndarray, y: np.ndarray, seed: int = 0
+    kernel: AbstractKernel,
+    X: np.ndarray,
+    y: np.ndarray,
+    seed: int = 0,
+    weights: np.ndarray | None = None,
 ) -> list[Candidates]:
     """Periods to try for every length of a cycle in a kernel, clearest columns first.
 
@@ -45,6 +49,7 @@ def candidate_periods(
         X: inputs, (N, D).
         y: outputs, (N, P), NaN where missing.
         seed: of the rows that are looked at, where there are many.
+        weights: of rows, (N,); None where all count once.
 
     References:
         Lomb (1976); Scargle (1982).
@@ -54,14 +59,15 @@ def candidate_periods(
         return []
     random = np.random.default_rng(seed)
     kept = np.sort(random.choice(len(X), min(ROWS, len(X)), replace=False))
-    found = {c: _peaks(X, X[kept], y[kept], c) for c in {cycle.column for cycle in cycles}}
+    looked_at = X[kept], y[kept], None if weights is None else weights[kept]
+    found = {c: _peaks(X, *looked_at, c) for c in {cycle.column for cycle in cycles}}
     order = sorted(cycles, key=lambda cycle: -found[cycle.column][1])
     known = [Candidates(cycle, found[cycle.column][0]) for cycle in order]
     return [candidates for candidates in known if candidates.periods][:SEARCHED]
 
 
 def _peaks(
-    X: np.ndarray, rows: np.ndarray, y: np.ndarray, column: int
+    X: np.ndarray, rows: np.ndarray, y: np.ndarray, weights: np.ndarray | None, column: int
 ) -> tuple[tuple[float, ...], float]:
     """Periods to try along a column, and the share of the variance at the highest peak."""
     from scipy.signal import find_peaks
@@ -71,7 +77,7 @@ def _peaks(
         return (), 0.0
     count = min(int(0.5 * FINE * span / short), FREQUENCIES)
     frequencies = np.arange(FINE, count + 1) / (FINE * span)
-    power = _power(rows, y, column, frequencies)
+    power = _power(rows, y, weights, column, frequencies)
     places, _ = find_peaks(np.concatenate([[-1.0], power, [-1.0]]), distance=FINE)
     places = places - 1
     highest = places[np.argsort(-power[places], kind="stable")][:PEAKS]
@@ -80,7 +86,13 @@ def _peaks(
     return tuple(p for p in every if p <= span), float(np.max(power))
 
 
-def _power(X: np.ndarray, y: np.ndarray, column: int, frequencies: np.ndarray) -> np.ndarray:
+def _power(
+    X: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray | None,
+    column: int,
+    frequencies: np.ndarray,
+) -> np.ndarray:
     """The share of the variance of outputs without slow trends that is at each frequency."""
     from scipy.signal import lombscargle
 
@@ -90,18 +102,20 @@ def _power(X: np.ndarray, y: np.ndarray, column: int, frequencies: np.ndarray) -
     cubic = np.polynomial.legendre.legvander(x / np.max(np.abs(x)), DEGREE)
     slow = np.column_stack([cubic, (others - others.mean(axis=0)) / spread])
     power, total = np.zeros(len(frequencies)), 0.0
+    heavy = np.ones(len(X)) if weights is None else weights
     for values in y.T:
         seen = ~np.isnan(values)
         if np.sum(seen) <= slow.shape[1]:
             continue
-        known = values[seen]
-        left = known - slow[seen] @ np.linalg.lstsq(slow[seen], known, rcond=None)[0]
-        size = float(left @ left)
-        if size <= 1e-20 * float(known @ known):
+        known, own, root = values[seen], heavy[seen], np.sqrt(heavy[seen])
+        trend = np.linalg.lstsq(root[:, None] * slow[seen], root * known, rcond=None)[0]
+        left = known - slow[seen] @ trend
+        size = float(own @ left**2)
+        if size <= 1e-20 * float(own @ known**2):
             continue
-        share = lombscargle(
-            x[seen], left, 2.0 * np.pi * frequencies, normalize=True, floating_mean=True
-        )
+        angular: Any = 2.0 * np.pi * frequencies
+        how: Any = {"normalize": True, "floating_mean": True, "weights": own}
+        share = lombscargle(x[seen], left, angular, **how)
         power, total = power + size * share, total + size
     return power / total if total else power
 

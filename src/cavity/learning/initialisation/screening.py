@@ -11,6 +11,7 @@ import numpy as np
 from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.cycles import Cycle, Periods, with_cycles
+from cavity.learning.data.row_weights import presence_of, quantile, weights_of
 from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.periods import candidate_periods
 from cavity.likelihoods.base import AbstractLikelihood
@@ -66,11 +67,15 @@ def latent_guesses(
         known = {name: np.asarray(values)[seen] for name, values in side.items()}
         found = np.asarray(initial_latents(likelihood, column[seen], **known), np.float64)
         if likelihood.support is Support.REAL:
-            middle = np.median(found)
-            reach = FARTHEST * NORMAL_MAD * np.median(np.abs(found - middle))
+            middle = _median(found, weights_of(known))
+            reach = FARTHEST * NORMAL_MAD * _median(np.abs(found - middle), weights_of(known))
             found = np.clip(found, middle - reach, middle + reach) if reach > 0.0 else found
         guesses[seen, p] = found
     return guesses
+
+
+def _median(values: np.ndarray, weights: np.ndarray | None) -> float:
+    return float(quantile(values[:, None], 0.5, weights)[0])
 
 
 def starting_kernel(kernel: AbstractKernel, scales: Scales) -> AbstractKernel:
@@ -86,6 +91,7 @@ def screen(
     model: GP,
     X: np.ndarray,
     y: np.ndarray,
+    weights: np.ndarray | None = None,
     *,
     points: int | None = None,
     noise: float | None = None,
@@ -109,6 +115,7 @@ def screen(
             play no part.
         X: inputs, (N, D).
         y: outputs, (N, P), NaN where missing.
+        weights: of rows, (N,); None where all count once.
         points: the number of inducing points that are to come; None for a full GP.
         noise: the noise variance where it is known and stays as it is.
         seed: of the subset.
@@ -122,11 +129,12 @@ def screen(
     count = len(X) if points is None else min(points, len(X))
     others = X[:0] if count == len(X) else X[random.choice(len(X), count, replace=False)]
     both = np.concatenate([X[kept], others])
-    rows = _Rows(model, _padded(both), len(both), y[kept], noise, given)
+    heavy = np.ones(len(kept)) if weights is None else weights[kept]
+    rows = _Rows(model, _padded(both), len(both), y[kept], heavy, noise, given)
     best = rows.best(())
     if best is None:
         return model
-    candidates = candidate_periods(model.kernels[0], X, y, seed)
+    candidates = candidate_periods(model.kernels[0], X, y, seed, weights)
     candidates = [each for each in candidates if ".".join(each.cycle.path) not in given]
     for cycle, periods in candidates * (2 if len(candidates) > 1 else 1):
         best = _with_period(rows, best, cycle, periods)
@@ -162,6 +170,7 @@ class _Rows(NamedTuple):
         inputs: of these rows, and of the places of inducing points after them, padded.
         count: the number of both.
         y: outputs of these rows, NaN where missing.
+        weights: of these rows.
         noise: the noise variance where it is known.
         given: numbers of the kernel that stay as they are, by dotted name.
     """
@@ -170,6 +179,7 @@ class _Rows(NamedTuple):
     inputs: np.ndarray
     count: int
     y: np.ndarray
+    weights: np.ndarray
     noise: float | None
     given: Mapping[str, np.ndarray]
 
@@ -198,13 +208,16 @@ class _Rows(NamedTuple):
         if _largest(residual) <= ROUNDING * _largest(self.y):
             return None
         K = K[:, : len(K)]
-        unit = float(np.mean(np.diagonal(K)))
+        heavy = np.append(self.weights, np.ones(self.count - n))
+        unit = float(np.average(np.diagonal(K), weights=heavy))
         seen, lost = _explained(K / unit, n)
-        evidence, scale = _evidences(seen, lost, residual, self.noise, self._trends())
+        left = residual, self.weights
+        evidence, scale = _evidences(seen, lost, *left, self.noise, self._trends())
         first = int(np.argmax(evidence > np.max(evidence) - TIE))
         if evidence[first] == -np.inf:
             return None
-        least = LEAST_NOISE * float(np.nanmean(residual**2))
+        presence = presence_of(residual, self.weights)
+        least = LEAST_NOISE * float(np.average(np.nan_to_num(residual) ** 2, weights=presence))
         variance = max(scale[first] * RATIOS[first], least) if self.noise is None else None
         return _Start(kernel, place, periods, evidence[first], scale[first] / unit, variance)
 
@@ -269,6 +282,7 @@ def _evidences(
     K: np.ndarray,
     lost: np.ndarray,
     residual: np.ndarray,
+    weights: np.ndarray,
     noise: float | None,
     trends: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -277,25 +291,29 @@ def _evidences(
     With half of the lost variances over the noise variance taken off, as in the variational
     bound. The scale s is the best one, $\tfrac1N \mathbf y^\top (\mathbf K + r \mathbf I)^{-1}
     \mathbf y$, or makes the noise s r what it is known to be. -inf where there is no answer.
-    Of outputs with trends it is that of all contrasts in which these play no part.
+    Of outputs with trends it is that of all contrasts in which these play no part. A row of weight
+    w has the w-th part of the noise, and w - 1 more contrasts, which are noise alone and zero.
     """
-    present, count = ~np.isnan(residual), 0
+    present, count = ~np.isnan(residual), 0.0
     volume, quadratic = np.zeros(len(RATIOS)), np.zeros(len(RATIOS))
     patterns, which = np.unique(present, axis=1, return_inverse=True)
     if not np.all(np.isfinite(K)):
         return np.full(len(RATIOS), -np.inf), np.ones(len(RATIOS))
     for number, rows in enumerate(patterns.T):
-        outputs = residual[rows][:, which.ravel() == number]
-        inner = K[rows][:, rows]
+        heavy, root = weights[rows], np.sqrt(weights[rows])[:, None]
+        outputs = root * residual[rows][:, which.ravel() == number]
+        inner = root * K[rows][:, rows] * root.T
         if trends.shape[1]:
-            free = np.linalg.qr(trends[rows], mode="complete")[0][:, trends.shape[1] :]
+            free = np.linalg.qr(root * trends[rows], mode="complete")[0][:, trends.shape[1] :]
             inner, outputs = free.T @ inner @ free, free.T @ outputs
-        count += outputs.size
+        more = np.sum(heavy) - len(heavy)
+        count += outputs.size + more * outputs.shape[1]
         values, vectors = np.linalg.eigh(inner)
         total = np.maximum(values, 0.0) + RATIOS[:, None]
-        volume += outputs.shape[1] * (np.log(total).sum(axis=1) + lost[rows].sum() / RATIOS)
+        logs = np.log(total).sum(axis=1) + more * np.log(RATIOS)
+        volume += outputs.shape[1] * (logs + (heavy @ lost[rows]) / RATIOS)
         quadratic += (((vectors.T @ outputs) ** 2).sum(axis=1) / total).sum(axis=1)
-    scale = quadratic / max(count, 1) if noise is None else noise / RATIOS
+    scale = quadratic / (count if count > 0.0 else 1.0) if noise is None else noise / RATIOS
     usable = (scale > 0.0) & np.isfinite(scale)
     scale = np.where(usable, scale, 1.0)
     # -½ (log|s (K + rI)| + yᵀ(s (K + rI))⁻¹y), constants left out

@@ -2,8 +2,8 @@ r"""Scores of predictions: errors, densities and calibration of regression.
 
 Everything takes numpy arrays of one output, one entry per test row, and returns a float.
 Densities are in nats per row, errors in units of the output. A measure that the data do not
-define (a standardised one of constant targets) is NaN. Those of classes are in
-`classification_metrics`.
+define (a standardised one of constant targets) is NaN. Weights, where given, are those of the
+rows, (N,): a row of weight w counts as w rows. Those of classes are in `classification_metrics`.
 """
 
 import dataclasses
@@ -15,28 +15,28 @@ from numpy.typing import ArrayLike
 LEVELS = (0.5, 0.9, 0.95)
 
 
-def rmse(y: ArrayLike, mean: ArrayLike) -> float:
+def rmse(y: ArrayLike, mean: ArrayLike, weights: ArrayLike | None = None) -> float:
     r"""Root mean squared error, $\sqrt{\tfrac1N \sum_n (y_n - m_n)^2}$, in units of y."""
     y, mean = _checked(y=y, mean=mean)
-    return float(np.sqrt(np.mean((y - mean) ** 2)))
+    return float(np.sqrt(mean_of((y - mean) ** 2, weights)))
 
 
-def mae(y: ArrayLike, mean: ArrayLike) -> float:
+def mae(y: ArrayLike, mean: ArrayLike, weights: ArrayLike | None = None) -> float:
     r"""Mean absolute error, $\tfrac1N \sum_n |y_n - m_n|$, in units of y."""
     y, mean = _checked(y=y, mean=mean)
-    return float(np.mean(np.abs(y - mean)))
+    return mean_of(np.abs(y - mean), weights)
 
 
-def nlpd(log_density: ArrayLike) -> float:
+def nlpd(log_density: ArrayLike, weights: ArrayLike | None = None) -> float:
     r"""Mean negative log predictive density, $-\tfrac1N \sum_n \log p(y_n)$, in nats.
 
     Densities are per unit of y: measuring y in other units adds a constant.
     """
     (log_density,) = _checked(log_density=log_density)
-    return float(-np.mean(log_density))
+    return -mean_of(log_density, weights)
 
 
-def smse(y: ArrayLike, mean: ArrayLike) -> float:
+def smse(y: ArrayLike, mean: ArrayLike, weights: ArrayLike | None = None) -> float:
     r"""Standardised mean squared error: 0 is perfect, 1 is predicting the mean of the targets.
 
     $$\mathrm{SMSE} = \frac{\tfrac1N \sum_n (y_n - m_n)^2}{\mathrm{var}(y)}$$
@@ -47,11 +47,19 @@ def smse(y: ArrayLike, mean: ArrayLike) -> float:
         Rasmussen and Williams (2006), page 23.
     """
     y, mean = _checked(y=y, mean=mean)
-    variance = np.var(y)
-    return float(np.mean((y - mean) ** 2) / variance) if variance > 0.0 else np.nan
+    centre = mean_of(y, weights) if np.ptp(y) > 0.0 else y[0]
+    variance = mean_of((y - centre) ** 2, weights)
+    error = mean_of((y - mean) ** 2, weights)
+    return float(error / variance) if variance > 0.0 else np.nan
 
 
-def smll(y: ArrayLike, log_density: ArrayLike, y_train_mean: float, y_train_var: float) -> float:
+def smll(
+    y: ArrayLike,
+    log_density: ArrayLike,
+    y_train_mean: float,
+    y_train_var: float,
+    weights: ArrayLike | None = None,
+) -> float:
     r"""Standardised mean log loss, in nats: negative is better than knowing nothing of the inputs.
 
     $$\mathrm{SMLL} = \tfrac1N \sum_n \big[ \log \mathcal N(y_n; \bar y, s^2) - \log p(y_n) \big]$$
@@ -63,6 +71,7 @@ def smll(y: ArrayLike, log_density: ArrayLike, y_train_mean: float, y_train_var:
         log_density: log predictive densities of the test targets.
         y_train_mean: mean of the training targets.
         y_train_var: variance of the training targets; the result is NaN where it is zero.
+        weights: of the rows, (N,); None where all count once.
 
     References:
         Rasmussen and Williams (2006), page 23.
@@ -72,10 +81,10 @@ def smll(y: ArrayLike, log_density: ArrayLike, y_train_mean: float, y_train_var:
         return np.nan
     # log N(y; ȳ, s²)
     trivial = -0.5 * (np.log(2 * np.pi * y_train_var) + (y - y_train_mean) ** 2 / y_train_var)
-    return float(np.mean(trivial - log_density))
+    return mean_of(trivial - log_density, weights)
 
 
-def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
+def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike, weights: ArrayLike | None = None) -> float:
     r"""Continuous ranked probability score of Gaussian predictions, in units of y.
 
     $$\mathrm{CRPS} = \int \big(F(t) - [t \ge y]\big)^2 dt
@@ -94,10 +103,16 @@ def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
     z = np.divide(residual, std, out=np.zeros_like(residual), where=std > 0.0)
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     score = std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
-    return float(np.mean(np.where(std > 0.0, score, np.abs(residual))))
+    return mean_of(np.where(std > 0.0, score, np.abs(residual)), weights)
 
 
-def coverage(y: ArrayLike, mean: ArrayLike, std: ArrayLike, level: float) -> float:
+def coverage(
+    y: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    level: float,
+    weights: ArrayLike | None = None,
+) -> float:
     r"""The share of rows inside the central Gaussian interval, ends included.
 
     $$\tfrac1N \sum_n \big[\, |y_n - m_n| \le \Phi^{-1}(\tfrac{1 + c}2)\, \sigma_n \big]$$
@@ -109,13 +124,15 @@ def coverage(y: ArrayLike, mean: ArrayLike, std: ArrayLike, level: float) -> flo
         mean: predicted means.
         std: predicted deviations of y, noise included.
         level: probability c of the interval, between 0 and 1.
+        weights: of the rows, (N,); None where all count once.
     """
     from scipy.special import ndtri
 
     if not 0.0 < level < 1.0:
         raise ValueError(f"the level of an interval lies between 0 and 1, given {level}")
     y, mean, std = _checked(y=y, mean=mean, std=std)
-    return float(np.mean(np.abs(y - mean) <= ndtri(0.5 * (1.0 + level)) * std))
+    inside = np.abs(y - mean) <= ndtri(0.5 * (1.0 + level)) * std
+    return mean_of(inside, weights)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -139,6 +156,7 @@ def regression_metrics(
     y_train_mean: float,
     y_train_var: float,
     scores: Scores | None = None,
+    weights: ArrayLike | None = None,
 ) -> dict[str, float]:
     """Every measure of one output by name, as the command line and the report print them.
 
@@ -150,21 +168,25 @@ def regression_metrics(
         y_train_mean: mean of the training targets.
         y_train_var: variance of the training targets.
         scores: of predictions that are not normal.
+        weights: of the rows, (N,); None where all count once.
 
     Returns:
         `rmse, mae, nlpd, smse, smll, crps, coverage_50, coverage_90, coverage_95`.
     """
     found = {
-        "rmse": rmse(y, mean),
-        "mae": mae(y, mean),
-        "nlpd": nlpd(log_density),
-        "smse": smse(y, mean),
-        "smll": smll(y, log_density, y_train_mean, y_train_var),
-        "crps": crps(y, mean, std) if scores is None else float(np.mean(scores.crps)),
+        "rmse": rmse(y, mean, weights),
+        "mae": mae(y, mean, weights),
+        "nlpd": nlpd(log_density, weights),
+        "smse": smse(y, mean, weights),
+        "smll": smll(y, log_density, y_train_mean, y_train_var, weights),
+        "crps": crps(y, mean, std, weights) if scores is None else mean_of(scores.crps, weights),
     }
     for level in LEVELS:
-        inside = coverage(y, mean, std, level) if scores is None else scores.within[level]
-        found[f"coverage_{round(100 * level)}"] = float(np.mean(inside))
+        if scores is None:
+            inside = coverage(y, mean, std, level, weights)
+        else:
+            inside = mean_of(scores.within[level], weights)
+        found[f"coverage_{round(100 * level)}"] = inside
     return found
 
 
@@ -174,6 +196,12 @@ def average_metrics(per_target: Iterable[Mapping[str, float]]) -> dict[str, floa
     if not records:
         raise ValueError("there are no metrics to average: give those of at least one target")
     return {name: float(np.mean([record[name] for record in records])) for name in records[0]}
+
+
+def mean_of(values: np.ndarray, weights: ArrayLike | None) -> float:
+    """The mean over rows, by their weights."""
+    own = None if weights is None else np.asarray(weights, float)
+    return float(np.average(values, weights=own))
 
 
 def _checked(**arrays: ArrayLike) -> list[np.ndarray]:
