@@ -18,6 +18,12 @@ from tests.estimators.problem import problem
 pytestmark = pytest.mark.x32
 
 
+# without a search they agree, and with one to its tolerance: see `test_row_weights`
+SEARCHED = {
+    "check_sample_weight_equivalence_on_dense_data": "two searches end within their tolerance"
+}
+
+
 @pytest.mark.slow
 @parametrize_with_checks([cavity.GPRegressor(max_iterations=0)])
 def test_own_checks(estimator, check):
@@ -26,7 +32,9 @@ def test_own_checks(estimator, check):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:not converged")
-@parametrize_with_checks([cavity.GPRegressor(), cavity.GPClassifier()])
+@parametrize_with_checks(
+    [cavity.GPRegressor(), cavity.GPClassifier()], expected_failed_checks=lambda _: SEARCHED
+)
 def test_own_checks_with_learning(estimator, check):
     passes(estimator, check)
 

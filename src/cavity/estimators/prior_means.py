@@ -11,7 +11,13 @@ BROAD = 10.0
 
 
 def prior_mean(
-    asked: object, X: np.ndarray, outputs: int, *, standardise: bool, integrated: bool
+    asked: object,
+    X: np.ndarray,
+    outputs: int,
+    weights: np.ndarray | None = None,
+    *,
+    standardise: bool,
+    integrated: bool,
 ) -> AbstractMean:
     """A prior mean at its start, where the spread of the outputs is 1.
 
@@ -19,6 +25,7 @@ def prior_mean(
         asked: a name, or the mean itself.
         X: inputs, (N, D).
         outputs: their number.
+        weights: of rows, (N,); None where all count once.
         standardise: whether the centre and the spreads of the inputs are those of the data.
         integrated: whether weights of a linear mean are integrated out.
 
@@ -33,10 +40,11 @@ def prior_mean(
     if kind == "constant":
         return Constant(np.zeros(outputs) if outputs > 1 else 0.0)
     shape = X.shape[1:] if outputs == 1 else (X.shape[1], outputs)
-    centre = X.mean(axis=0) if standardise else np.zeros(X.shape[1])
+    mean = np.average(X, axis=0, weights=weights)
+    centre = mean if standardise else np.zeros(X.shape[1])
     start = np.zeros(shape), np.zeros(outputs if outputs > 1 else ())
     if not (integrated and standardise):  # nothing else tells how large weights may be
         return Linear(*start, centre)
-    spread = X.std(axis=0)
+    spread = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
     slopes = BROAD / np.where(spread > 0.0, spread, 1.0)
     return BayesianLinear(*start, slopes, BROAD, centre)

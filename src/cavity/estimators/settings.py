@@ -37,6 +37,7 @@ from cavity.kernels.base import AbstractKernel
 from cavity.kernels.random_fourier import feature_count
 from cavity.kernels.text_form import Written, written
 from cavity.learning.data.arrays import prepare
+from cavity.learning.data.row_weights import weights_of
 from cavity.learning.data.validation import check_outputs
 from cavity.learning.initialisation.asked_inducing import Inducing, asked_inducing
 from cavity.learning.initialisation.inducing_kinds import KINDS, initial_inducing
@@ -253,6 +254,7 @@ def build(
         settings.mean,
         X,
         y.shape[1],
+        weights_of(side),
         standardise=bool(settings.standardise),
         integrated=full and not (learn_mean or build_method(settings.method).samples),
     )

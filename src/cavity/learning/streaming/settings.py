@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.inference.graph.rows import WEIGHT
 from cavity.learning.data.arrays import prepare
 from cavity.learning.results.result import Inference
 from cavity.learning.streaming.inducing_choice import CHOICES
@@ -119,10 +120,10 @@ def new_rows(
             + ("a vector of outputs" if single else f"{plural(outputs, 'output')}")
             + ": give the same ones"
         )
-    if set(new.side) != set(posterior.side):
+    if {*new.side} - {WEIGHT} != {*posterior.side}:
         raise ValueError(
             f"the model came with the side data {sorted(posterior.side)}, the new rows have "
-            f"{sorted(new.side)}: give the same ones, as rows={{name: values}}"
+            f"{sorted({*new.side} - {WEIGHT})}: give the same ones, as rows={{name: values}}"
         )
     return new
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inducing.base import AbstractInducing
+from cavity.inference.graph.rows import WEIGHT
 from cavity.inference.past import Past
 from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.batched import in_memory
@@ -191,7 +192,8 @@ def _scores(result: Inference, given: LiveRows) -> BatchScores:
     if not len(given):
         return NO_SCORES
     posterior: Any = result.posterior
-    predicted = posterior.predict(given.X, rows=given.side or None)
+    side = {name: values for name, values in given.side.items() if name != WEIGHT}
+    predicted = posterior.predict(given.X, rows=side or None)
     y = given.y[:, 0] if np.ndim(predicted.mean) == 1 else given.y
     return batch_scores(predicted, y)
 
