@@ -15,6 +15,7 @@ from benchmarks.mutations.learning_faults import LEARNING_FAULTS
 from benchmarks.mutations.likelihood_faults import LIKELIHOOD_FAULTS
 from benchmarks.mutations.moment_faults import MOMENT_FAULTS
 from benchmarks.mutations.record_faults import RECORD_FAULTS
+from benchmarks.mutations.row_weight_faults import ROW_WEIGHT_FAULTS
 from benchmarks.mutations.solver_faults import SOLVER_FAULTS
 from benchmarks.mutations.streaming_faults import STREAMING_FAULTS
 from benchmarks.mutations.weight_faults import WEIGHT_FAULTS
@@ -38,4 +39,5 @@ FAULTS = (
     *LIKELIHOOD_FAULTS,
     *MOMENT_FAULTS,
     *RECORD_FAULTS,
+    *ROW_WEIGHT_FAULTS,
 )
