@@ -1,4 +1,4 @@
-"""Writes the tables of docs/model-files.md: the names that a model file may hold, and their fields.
+"""Writes the tables of docs/model-files.md: names that a model file may hold, and their fields.
 
 `python scripts/model_file_names.py` writes them; with `--check` it fails where they are others.
 """
@@ -49,6 +49,7 @@ def with_tables(text: str) -> str:
 
 
 def main() -> None:
+    """Writes the page, or checks it."""
     text = PAGE.read_text()
     new = with_tables(text)
     if sys.argv[1:] == ["--check"]:
