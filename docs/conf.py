@@ -14,12 +14,14 @@ version = release = pyproject["project"]["version"]
 
 extensions = [
     "docstrings",
+    "example",
+    "mathml",
     "modules",
     "myst_parser",
+    "quick",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
-    "sphinx.ext.viewcode",
+    "sphinx_design",
 ]
 exclude_patterns = ["_build"]
 
@@ -37,6 +39,13 @@ napoleon_custom_sections = [("To implement", "To implement")]
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 
+toc_object_entries = False  # the navigation of every page would have thousands of them
+
 html_theme = "furo"
+html_math_renderer = "mathml"  # readable without a network
 html_title = "cavity"
 html_show_sphinx = False
+html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["cavity.css"]
+html_search_scorer = "_static/scorer.js"
