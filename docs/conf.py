@@ -48,4 +48,4 @@ html_show_sphinx = False
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["cavity.css"]
-html_search_scorer = "_static/scorer.js"
+html_search_scorer = str(here / "_static" / "scorer.js")

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import matplotlib
 import numpy as np
+from scripts.examples import shorter
 
 from cavity import kernels, likelihoods, means
 from cavity.estimators.registry import LIKELIHOODS
@@ -21,7 +22,6 @@ from cavity.kernels.words import WORDS
 from cavity.likelihoods.latent_values import sample
 from cavity.parameters import priors
 from cavity.parameters.priors_text import NAMES
-from scripts.examples import shorter
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, PICTURES = ROOT / "docs" / "names.md", ROOT / "docs" / "names"
@@ -192,12 +192,12 @@ def kernel_cards():
     for word, entry in WORDS.items():
         kernel = entry.build(1, entry.default or 0)
         draw_kernel(word, kernel)
-        number = f", `{word}{entry.default + 1}`, ..." if entry.default else ""
+        number = f"; also `{word}{entry.default + 1}` and so on" if entry.default else ""
         cls = entry.kernel.__name__
         lines = [
             f"{sentence(entry.kernel)}",
             "",
-            f"`kernels.{cls}`: {{py:class}}`~cavity.kernels.{cls}`{number}. {parameters(kernel)}",
+            f"{{py:class}}`kernels.{cls} <cavity.kernels.{cls}>`{number}. {parameters(kernel)}",
         ]
         yield card(f"`{word}`", word, lines)
     for cls, (text, kernel) in FURTHER.items():
@@ -205,7 +205,8 @@ def kernel_cards():
         lines = [
             f"{text}",
             "",
-            f"{{py:class}}`~cavity.kernels.{cls}`: {sentence(getattr(kernels, cls))}",
+            f"{{py:class}}`kernels.{cls} <cavity.kernels.{cls}>`: "
+            f"{sentence(getattr(kernels, cls))}",
         ]
         yield card(f"`{cls}`", cls, lines)
 
@@ -217,7 +218,7 @@ def likelihood_cards():
             likelihood = entry.build(3)
         draw_likelihood(name, likelihood)
         cls = type(likelihood)
-        role = f"{{py:class}}`~cavity.likelihoods.{cls.__name__}`"
+        role = f"{{py:class}}`likelihoods.{cls.__name__} <cavity.likelihoods.{cls.__name__}>`"
         lines = [sentence(cls), "", f"For {entry.task}. {role}. {parameters(likelihood)}"]
         yield card(f"`{name}`", f"likelihood_{name}", lines)
     for cls, likelihood in OBJECTS.items():
@@ -225,7 +226,7 @@ def likelihood_cards():
         lines = [
             sentence(type(likelihood)),
             "",
-            f"An object: {{py:class}}`~cavity.likelihoods.{cls}`.",
+            f"An object: {{py:class}}`likelihoods.{cls} <cavity.likelihoods.{cls}>`.",
         ]
         yield card(f"`{cls}`", f"likelihood_{cls}", lines)
 
@@ -233,7 +234,11 @@ def likelihood_cards():
 def mean_cards():
     for cls, (how, mean) in MEANS.items():
         draw_mean(cls, mean)
-        lines = [sentence(type(mean)), "", f"{how}. {{py:class}}`~cavity.means.{cls}`."]
+        lines = [
+            sentence(type(mean)),
+            "",
+            f"{how}. {{py:class}}`means.{cls} <cavity.means.{cls}>`.",
+        ]
         yield card(f"`{cls}`", f"mean_{cls}", lines)
 
 
@@ -243,7 +248,8 @@ def prior_cards():
         draw_prior(name, prior, ends)
         takes = ", ".join(inspect.signature(made).parameters)
         form = f"`{name}({takes})`" if takes else f"`{name}`"
-        role = f"{{py:class}}`~cavity.parameters.priors.{made.__name__}`"
+        cls = made.__name__
+        role = f"{{py:class}}`priors.{cls} <cavity.parameters.priors.{cls}>`"
         yield card(
             f"`{name}`", f"prior_{name}", [sentence(made), "", f"{form}; {role}; here `{prior}`."]
         )
@@ -251,28 +257,31 @@ def prior_cards():
 
 HEAD = """# Names of kernels, likelihoods, means and priors
 
-The names that estimators and the command line take, with the class of each and draws from it. `python -m scripts.names`
-makes this page from the tables by which the library reads names.
+A list of all names that estimators and the command line take, with the class of each and draws
+from it. `python -m scripts.names` makes this page from the tables by which names are read.
 """
 KERNELS = """## Kernels
 
-In texts such as `"rbf + 0.5 * linear[age]"`, for `kernel=` in Python and `--kernel` on the command line. Pictures have three functions of
-one column. Kernels are added and multiplied; `[...]` chooses columns by number or name; values in brackets,
-`periodic(period=365.25)`, are starting values, and `fixed=True` beside them holds them.
+Kernel names stand in texts such as `"rbf + 0.5 * linear[age]"`, for `kernel=` in Python and
+`--kernel` on the command line. These kernels are available; pictures have three functions of one
+column. Kernels are added and multiplied; `[...]` chooses columns by number or name; values in
+brackets, `periodic(period=365.25)`, are starting values, and `fixed=True` beside them holds them.
 """
 LIKELIHOODS_TEXT = """## Likelihoods
 
-For `likelihood=` in Python and `--likelihood` on the command line. Pictures have a function (grey; one for each class where there are
-several) and outputs drawn about it.
+Likelihood names are for `likelihood=` in Python and `--likelihood` on the command line. Pictures
+have a function (grey; one for each class where there are several) and outputs drawn about it.
 """
 MEANS_TEXT = """## Means
 
-For `mean=` in Python and `--mean` on the command line. Pictures have functions about the mean (dashed).
+For `mean=` in Python and `--mean` on the command line. Pictures have functions about the mean
+(dashed).
 """
 PRIORS_TEXT = """## Priors
 
-Of parameters: `priors={"kernel.lengthscale": priors.LogNormal(1.0, 0.5)}` in Python, `--prior "kernel.lengthscale=lognormal(1, 0.5)"` on the
-command line. Pictures have the density and thirty draws. Priors of the coefficients of linear models have names of their own, which
+Of parameters: `priors={"kernel.lengthscale": priors.LogNormal(1.0, 0.5)}` in Python,
+`--prior "kernel.lengthscale=lognormal(1, 0.5)"` on the command line. Pictures have the density
+and thirty draws. Priors of the coefficients of linear models have names of their own, which
 [more columns than rows](guides/sparse-linear.md#which-prior) compares.
 """
 

@@ -11,19 +11,21 @@ const [site, asked] = process.argv.slice(2);
 const page = { getElementById: () => null, querySelectorAll: () => [] };
 const context = vm.createContext({
   document: page,
-  window: { location: { search: "" } },
   DOCUMENTATION_OPTIONS: {},
   SPHINX_HIGHLIGHT_ENABLED: false,
   _: (text) => text,
   _ready: () => {},
   URLSearchParams,
 });
+context.window = context; // as in browsers
+context.location = { search: "" };
 for (const file of ["_static/language_data.js", "_static/searchtools.js", "searchindex.js"])
   vm.runInContext(fs.readFileSync(path.join(site, file), "utf8"), context);
 const search = vm.runInContext("(q) => Search._performSearch(...Search._parseQuery(q))", context);
 
 // Pages in the order of the results, of which the best is last.
 function pages(words) {
+  context.location.search = `?q=${encodeURIComponent(words)}`; // the scorer reads it there
   const found = search(words).reverse();
   return [...new Set(found.map((result) => result[0]))];
 }

@@ -1,9 +1,19 @@
-// The scores of Sphinx's search, and more for what answers everyday questions first.
-const BETTER = { tasks: 10, names: 8, gallery: 2, guides: 3, "getting-started": 3, theory: -1 };
+// The scores of Sphinx's search; more for pages that answer everyday questions, and for the share
+// of the words looked up that stand in the title of a page.
+const BETTER = { tasks: 10, names: 10, gallery: 2, guides: 3, "getting-started": 3, theory: -1 };
+const stems = (text) =>
+  splitQuery(text.toLowerCase())
+    .filter((word) => !stopwords.has(word))
+    .map((word) => new Stemmer().stemWord(word));
+const share = (title) => {
+  const asked = stems(new URLSearchParams(window.location.search).get("q") ?? "");
+  const there = new Set(stems(title));
+  return asked.filter((word) => there.has(word)).length / Math.max(asked.length, 1);
+};
 var Scorer = {
-  score: ([page, , , , score]) => {
+  score: ([page, title, , , score]) => {
     const more = BETTER[page.split("/")[0]] ?? 0;
-    return score + (score >= 15 ? more : more / 2);
+    return score + (score >= 15 ? more : 0.7 * more) + 6 * share(title);
   },
   objNameMatch: 11,
   objPartialMatch: 6,
