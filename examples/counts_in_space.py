@@ -36,6 +36,6 @@ figure, panels = plt.subplots(1, 2, figsize=(9, 4), sharex=True, sharey=True)
 for axes, title, values in zip(panels, ("true", "found"), (rate(grid), found), strict=True):
     shown = axes.imshow(values.reshape(40, 40), extent=(0, 10, 0, 10), origin="lower", vmax=8)
     axes.set_title(f"{title} rate, birds per hour")
-panels[1].scatter(*places.T, s=2 * birds + 1, facecolor="none", edgecolor="white", lw=0.5)
+panels[1].plot(*places.T, "w.", ms=2)
 figure.colorbar(shown, ax=panels)
 plt.show()

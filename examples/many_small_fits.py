@@ -8,7 +8,7 @@ import numpy as np
 import cavity
 
 rng = np.random.default_rng(0)
-grid = np.linspace(0, 10, 80)
+grid = np.linspace(0, 10, 50)
 seconds, figure = [], plt.figure(figsize=(10, 4))
 panels = figure.subplots(2, 4, sharex=True, sharey=True).ravel()
 for sensor in range(30):

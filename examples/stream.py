@@ -34,7 +34,7 @@ def learn(result, X, y):
 
 
 figure, panels = plt.subplots(BATCHES, 1, figsize=(8, 6.4), sharex=True, sharey=True)
-grid = np.linspace(-0.3, 2.5 * BATCHES + 0.3, 120)[:, None]
+grid = np.linspace(-0.3, 2.5 * BATCHES + 0.3, 90)[:, None]
 result, gone = None, []
 with jax.enable_x64(True), warnings.catch_warnings():
     warnings.simplefilter("ignore")  # rows at new places surprise the model, as they should
@@ -45,7 +45,7 @@ with jax.enable_x64(True), warnings.catch_warnings():
         axes.fill_between(grid[:, 0], mean - width, mean + width, alpha=0.2, lw=0)
         axes.plot(grid, mean)
         for old in gone:
-            axes.plot(*old, ".", color="#8c959f", ms=2)
+            axes.plot(old[0][::2], old[1][::2], ".", color="#8c959f", ms=2)
         axes.plot(X[:, 0], y, "k.", ms=4)
         axes.plot(Z, np.full(len(Z), -2.6), "^", color="#d55e00")
         axes.set(ylim=(-3.0, 2.5), xlim=(-0.3, 10.3))

@@ -1,6 +1,18 @@
 // The scores of Sphinx's search; more for pages that answer everyday questions, and for the share
 // of the words looked up that stand in the title of a page.
-const BETTER = { tasks: 10, names: 10, gallery: 2, guides: 3, "getting-started": 3, theory: -1 };
+const BETTER = {
+  tasks: 14,
+  names: 13,
+  "getting-started": 3,
+  guides: 3,
+  gallery: 2,
+  platforms: 1,
+  benchmarks: -2,
+  theory: -2,
+  contributing: -3,
+  architecture: -3,
+  changelog: -5,
+};
 const stems = (text) =>
   splitQuery(text.toLowerCase())
     .filter((word) => !stopwords.has(word))
@@ -11,13 +23,14 @@ const share = (title) => {
   return asked.filter((word) => there.has(word)).length / Math.max(asked.length, 1);
 };
 var Scorer = {
-  score: ([page, title, , , score]) => {
+  score: ([page, title, , described, score]) => {
+    if (described) return score; // a class or function, by its name
     const more = BETTER[page.split("/")[0]] ?? 0;
-    return score + (score >= 15 ? more : 0.7 * more) + 6 * share(title);
+    return score + (score >= 15 ? more : 0.85 * more) + 6 * share(title);
   },
   objNameMatch: 11,
   objPartialMatch: 6,
-  objPrio: { 0: 15, 1: 5, 2: -5 },
+  objPrio: { 0: 5, 1: 5, 2: -5 },
   objPrioDefault: 0,
   title: 15,
   partialTitle: 7,
