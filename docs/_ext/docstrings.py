@@ -112,7 +112,7 @@ def sign(app, what, name, obj, options, signature, returns):
 
 
 def skip(app, what, name, obj, skipped, options):
-    """Leaves out the methods of scikit-learn alone: metadata routing, and data frames as output."""
+    """Leaves out methods of scikit-learn alone: metadata routing, data frames as output."""
     return True if re.fullmatch(r"set_(\w+_request|output)|get_metadata_routing", name) else None
 
 
