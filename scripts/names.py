@@ -2,7 +2,8 @@
 
     python -m scripts.names
 
-The names come from the tables by which the library reads them, and draws are made by the library.
+The names come from the tables by which the library reads them; draws of kernels, likelihoods and
+means are made by the library.
 `make examples` runs this too; a test says which names the page lacks.
 """
 
@@ -16,8 +17,9 @@ import matplotlib
 import numpy as np
 from scripts.examples import shorter
 
-from cavity import kernels, likelihoods, means
+from cavity import kernels, likelihoods, means, weights
 from cavity.estimators.registry import LIKELIHOODS
+from cavity.families.weights import PRIORS as WEIGHT_PRIORS
 from cavity.kernels.words import WORDS
 from cavity.likelihoods.latent_values import sample
 from cavity.parameters import priors
@@ -84,6 +86,15 @@ PRIORS = {
     "beta": (priors.Beta(2.0, 5.0), (0, 1)),
     "logstudentt": (priors.LogStudentT(1.0, 0.5), (0, 5)),
     "loginversegamma": (priors.LogInverseGamma(1.0, 1.0), (0, 5)),
+}
+# Of coefficients: the class, and forty draws from uniform, normal and Student-t random numbers.
+COEFFICIENTS = {
+    "spike_slab": ("SpikeSlab", lambda r: r.normal(size=40) * (r.uniform(size=40) < 0.1)),
+    "horseshoe": ("Horseshoe", lambda r: 0.1 * r.normal(size=40) * np.abs(r.standard_t(1, 40))),
+    "laplace": ("Laplace", lambda r: r.laplace(0.0, 0.3, 40)),
+    "student_t": ("StudentT", lambda r: 0.3 * r.standard_t(4, 40)),
+    "gaussian": ("Gaussian", lambda r: 0.3 * r.normal(size=40)),
+    "ard": ("Gaussian", lambda r: r.normal(size=40) * 0.3 * np.exp(r.normal(size=40))),
 }
 
 
@@ -255,6 +266,20 @@ def prior_cards():
         )
 
 
+def coefficient_cards():
+    for name in WEIGHT_PRIORS:
+        cls, draw = COEFFICIENTS[name]
+        drawn = draw(np.random.default_rng(3))
+        for axes in axes_of(f"coefficients_{name}"):
+            axes.vlines(np.arange(40), 0.0, drawn, color=COLOURS[0], lw=1.5)
+            axes.axhline(0.0, color="grey", lw=0.5)
+            axes.set_xticks([])
+        role = f"{{py:class}}`weights.{cls} <cavity.weights.{cls}>`"
+        yield card(
+            f"`{name}`", f"coefficients_{name}", [sentence(getattr(weights, cls)), "", f"{role}."]
+        )
+
+
 HEAD = """# Names of kernels, likelihoods, means and priors
 
 A list of all names that estimators and the command line take, with the class of each and draws
@@ -281,8 +306,12 @@ PRIORS_TEXT = """## Priors
 
 Of parameters: `priors={"kernel.lengthscale": priors.LogNormal(1.0, 0.5)}` in Python,
 `--prior "kernel.lengthscale=lognormal(1, 0.5)"` on the command line. Pictures have the density
-and thirty draws. Priors of the coefficients of linear models have names of their own, which
-[more columns than rows](guides/sparse-linear.md#which-prior) compares.
+and thirty draws.
+"""
+COEFFICIENTS_TEXT = """## Priors of coefficients
+
+For `prior=` of `LinearRegressor` and `LinearClassifier`. Pictures have draws of forty
+coefficients. [More columns than rows](guides/sparse-linear.md#which-prior) says which is for what.
 """
 
 
@@ -295,6 +324,7 @@ def main():
         (LIKELIHOODS_TEXT, likelihood_cards()),
         (MEANS_TEXT, mean_cards()),
         (PRIORS_TEXT, prior_cards()),
+        (COEFFICIENTS_TEXT, coefficient_cards()),
     )
     lines = HEAD.splitlines()
     with jax.enable_x64(True), matplotlib.rc_context(STYLE):

@@ -2,7 +2,7 @@
 // of the words looked up that stand in the title of a page.
 const BETTER = {
   tasks: 14,
-  names: 13,
+  names: 15,
   "getting-started": 3,
   guides: 3,
   gallery: 2,

@@ -18,6 +18,7 @@ import pytest
 
 from cavity import kernels, likelihoods, means
 from cavity.estimators.registry import LIKELIHOODS
+from cavity.families.weights import PRIORS as WEIGHT_PRIORS
 from cavity.kernels.words import WORDS
 from cavity.parameters.priors_text import NAMES
 from tests.meta.source import ROOT, modules
@@ -112,6 +113,6 @@ def test_every_name_has_its_place():
         and issubclass(getattr(place, name), base)
         and not name.startswith("Abstract")
     ]
-    known = {*WORDS, *LIKELIHOODS, *NAMES} | set(classes) - {"Integrated"}
+    known = {*WORDS, *LIKELIHOODS, *NAMES, *WEIGHT_PRIORS} | set(classes) - {"Integrated"}
     left = {name for name in known if f"`{name}`" not in page and f".{name}>`" not in page}
     assert not left, "run python -m scripts.names"
