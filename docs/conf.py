@@ -45,7 +45,7 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 
 toc_object_entries = False  # the navigation of every page would have thousands of them
-smartquotes = False  # "rbf" is what one types, and curling its quotes takes a twentieth of the time
+smartquotes = False  # "rbf" is what one types; curling quotes takes a twentieth of the time
 
 html_theme = "furo"
 html_math_renderer = "mathml"  # readable without a network
