@@ -30,7 +30,7 @@ TIMES := .times
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-times lint check format docs bench bench-environments clean
+.PHONY: help demo test test-all test-times lint check format docs examples bench bench-environments clean
 
 help:
 	@echo "make demo       the main job on real data: fit, compare, predict, report (under 2 minutes)"
@@ -41,6 +41,7 @@ help:
 	@echo "make check      make lint, then make test"
 	@echo "make format     put the code in the house format"
 	@echo "make docs       the documentation site, into docs/_build/html"
+	@echo "make examples   run all examples, and keep what they print and draw for the site"
 	@echo "make bench      the benchmark tables, other libraries beside this one"
 	@echo "make clean      remove everything that was built"
 
@@ -78,7 +79,13 @@ format: $(VENV)/.dev
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@if command -v node >/dev/null; then node scripts/search.js docs/_build/html docs/search.csv; \
+		else echo "no node here: what a search of the site finds was not looked at"; fi
 	@echo "docs/_build/html/index.html"
+
+examples: $(VENV)/.dev
+	$(BIN)/python -m scripts.examples
+	$(BIN)/python -m scripts.names
 
 bench: $(VENV)/.dev
 	-@$(MAKE) --keep-going bench-environments

@@ -25,7 +25,7 @@ COLOURS = (plots.ACCENT, plots.MODEL, plots.INK)
 
 
 def rows() -> tuple[np.ndarray, np.ndarray]:
-    """The eleven rows of examples/a9_evidence.py."""
+    """The eleven rows of examples/evidence.py."""
     X = np.linspace(0.0, 10.0, 11)[:, None]
     return X, np.sin(X[:, 0]) + 0.2 * np.random.default_rng(1).standard_normal(11)
 

@@ -112,8 +112,8 @@ def sign(app, what, name, obj, options, signature, returns):
 
 
 def skip(app, what, name, obj, skipped, options):
-    """Leaves out the methods that scikit-learn makes for its own metadata routing."""
-    return True if re.fullmatch(r"set_\w+_request", name) else None
+    """Leaves out methods of scikit-learn alone: metadata routing, data frames as output."""
+    return True if re.fullmatch(r"set_(\w+_request|output)|get_metadata_routing", name) else None
 
 
 def setup(app):
