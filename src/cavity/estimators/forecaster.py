@@ -26,6 +26,7 @@ from cavity.estimators.time_tables import (
     rows_after,
     time_data,
 )
+from cavity.estimators.times import following
 from cavity.learning.double_precision import in_double
 from cavity.learning.results.result import FitResult
 from cavity.models.state_space.posterior import StateSpacePosterior
@@ -33,6 +34,7 @@ from cavity.numerics.callers import warn_caller
 
 # Levels of quantiles that are asked for by default.
 LEVELS = (0.05, 0.95)
+NO_HORIZONS = "give horizons fh, here or in fit"
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -224,6 +226,29 @@ class GPForecaster(KeptSeries, BaseEstimator):
         return values.reshape(*values.shape[:-1], *ends.shape)
 
     @in_double
+    def times(self, fh=None):
+        """Times of future outputs, which go on from those of the rows of the fit.
+
+        Args:
+            fh: as in `predict`.
+
+        Returns:
+            An index of pandas of the kind that the fit had, with an entry for each horizon; None
+            where it had none, where its steps are not equal, and with labels of series.
+
+        Raises:
+            ValueError: for unusable horizons.
+        """
+        check_is_fitted(self, "posterior_")
+        steps = self._fh if fh is None else horizons(fh)
+        if steps is None:
+            raise ValueError(NO_HORIZONS)
+        if self._data.index is None:
+            return None
+        ahead = following(self._data.index, int(steps.max()))
+        return None if ahead is None else ahead[steps - 1].rename(self._data.index.name)
+
+    @in_double
     def log_predictive_density(self, y, X=None):
         """Log densities of the rows that follow, each by itself, in nats; NaN where y is.
 
@@ -339,7 +364,7 @@ class GPForecaster(KeptSeries, BaseEstimator):
         check_is_fitted(self, "posterior_")
         steps = self._fh if fh is None else horizons(fh)
         if steps is None:
-            raise ValueError("give horizons fh, here or in fit")
+            raise ValueError(NO_HORIZONS)
         controls = future_controls(X, self._data, int(steps.max()))
         leaving = self.time_map.leaving(int(steps.max()))
         if leaving is not None:
