@@ -152,7 +152,9 @@ class AbstractEstimator(AbstractKept, BaseEstimator, abc.ABC):
             callback=callback,
             checkpoint=checkpoint,
         )
-        self._keep(self._learned(problem), scale)
+        with self._shown(callback) as watched:
+            learned = self._learned(dataclasses.replace(problem, callback=watched))
+        self._keep(learned, scale)
         if not (self.converged_ or self.interrupted_):
             warn_caller(f"not converged: {self.message_}", ConvergenceWarning)
 

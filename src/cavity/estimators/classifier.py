@@ -73,6 +73,7 @@ class GPClassifier(
             tied (any method but "tied").
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or generator for everything random; an `MCMC` object has its own seed.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.

@@ -107,6 +107,7 @@ class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
         standardise: as in `GPRegressor`.
         jitter: share of the mean prior variance added to the inducing covariances.
         random_state: seed or generator for everything random.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
         missing: "error", or "skip" to leave out outputs that are NaN.
 
     Attributes:
@@ -192,6 +193,7 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
         standardise: as in `GPClassifier`.
         jitter: share of the mean prior variance added to the inducing covariances.
         random_state: seed or generator for everything random.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.

@@ -75,6 +75,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
             starting values.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or generator for everything random.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         embedding_: latent points of the rows of the fit, their posterior means, (N, Q).

@@ -78,6 +78,7 @@ class GPForecaster(KeptSeries, BaseEstimator):
             values.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or `numpy.random.RandomState` for everything random.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
         calibrate: whether the last fifth of a series of 100 rows or more is simulated from the
             rows before it, and forecasts are widened by what was missing there.
 
@@ -303,7 +304,8 @@ class GPForecaster(KeptSeries, BaseEstimator):
 
     def _learn(self, data: TimeData, callback: Any, checkpoint: Any) -> None:
         """Learns from all rows and keeps the result."""
-        found = learned(self, data, callback, checkpoint, seed=self._seed)
+        with self._shown(callback) as watched:
+            found = learned(self, data, watched, checkpoint, seed=self._seed)
         self.y_mean_, self.y_scale_ = found.outputs.mean, found.outputs.scale
         self.X_mean_, self.X_scale_ = found.controls.mean, found.controls.scale
         self.free_simulation_ = found.simulated

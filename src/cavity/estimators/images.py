@@ -76,6 +76,7 @@ class ConvGPClassifier(AbstractClassifier):
         batch: images of a minibatch.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or generator for everything random.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.

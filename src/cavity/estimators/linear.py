@@ -165,6 +165,7 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
         tolerance: learning ends when the objective falls by less than this many nats.
         random_state: seed or generator; nothing here is random yet.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
         missing: "error", or "skip" to leave out outputs that are NaN.
 
     Attributes:
@@ -248,6 +249,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
         tolerance: learning ends when the objective falls by less than this many nats.
         random_state: seed or generator; nothing here is random yet.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.

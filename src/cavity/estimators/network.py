@@ -72,6 +72,7 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
             from there at the power asked for, each with so many.
         tolerance: learning ends when the objective falls by less than this many nats.
         random_state: seed or generator, of the starts.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
         missing: "error", or "skip" to leave out outputs that are NaN.
 
     Attributes:
@@ -149,6 +150,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
         tolerance: learning ends when the objective falls by less than this many nats.
         random_state: seed or generator, of the starts.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
