@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cavity.estimators.asked_types import LikelihoodAsked
 from cavity.estimators.base import AbstractModelSettings, AbstractSearchSettings
 from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.class_form import with_affordable_form
@@ -113,7 +114,7 @@ class GPClassifier(
         Bui (2017), S24; Rasmussen and Williams (2006), chapter 3.
     """
 
-    likelihood: object = "bernoulli"
+    likelihood: LikelihoodAsked = "bernoulli"
 
     family: ClassVar[Family] = GP
     remembered: ClassVar[Mapping[str, Any]] = {

@@ -8,6 +8,7 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.estimators.asked_types import Amount, KernelAsked, LikelihoodAsked, PowerAsked
 from cavity.estimators.base import AbstractPredictor, given
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.layers import layers_of
@@ -36,19 +37,19 @@ BY_NAME = {"moments": Moments(), "linearised": Linearised()}
 class AbstractDeepSettings:
     """Settings of a deep model and of learning it; see `DeepGPRegressor` for each."""
 
-    kernel: object = "rbf"
-    likelihood: object = "gaussian"
+    kernel: KernelAsked = "rbf"
+    likelihood: LikelihoodAsked = "gaussian"
     n_layers: object = 2
     width: object = "auto"
     n_inducing: object = 100
-    power: object = 0.5
+    power: PowerAsked = 0.5
     mean: object = "constant"
     propagation: object = 2
     steps: object = 2500
     batch: object = 500
     learning_rate: object = 0.02
     standardise: object = True
-    jitter: object = 1e-8
+    jitter: Amount = 1e-8
     random_state: object = None
 
 
@@ -220,7 +221,7 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
         Bui (2017), S53, S59, S60 and S62; Salimbeni and Deisenroth (2017).
     """
 
-    likelihood: object = "bernoulli"
+    likelihood: LikelihoodAsked = "bernoulli"
 
     @in_double
     def fit(self, X, y, callback=None, checkpoint=None):

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.estimators.asked_types import Amount, Count, KernelAsked, LikelihoodAsked, PowerAsked
 from cavity.estimators.base import to_numpy
 from cavity.estimators.forecaster_learning import followed, learned
 from cavity.estimators.forecaster_settings import checked_settings, going_on
@@ -111,17 +112,17 @@ class GPForecaster(KeptSeries, BaseEstimator):
     """
 
     n_states: object = 2
-    kernel: object = "rbf"
-    likelihood: object = "gaussian"
+    kernel: KernelAsked = "rbf"
+    likelihood: LikelihoodAsked = "gaussian"
     n_inducing: object = 30
     emission: object = "linear"
     hidden: object = "chain"
-    power: object = 0.0
+    power: PowerAsked = 0.0
     propagation: object = 500
-    n_restarts: object = 0
+    n_restarts: Count = 0
     batch: object = None
-    max_iterations: object = 1000
-    jitter: object = 1e-8
+    max_iterations: Count = 1000
+    jitter: Amount = 1e-8
     random_state: object = None
     calibrate: object = True
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cavity.estimators.asked_types import LikelihoodAsked
 from cavity.estimators.base import AbstractPredictor, given
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.coefficients import coefficient_table
@@ -34,6 +35,7 @@ class HasCoefficients(AbstractPredictor):
 
     family: ClassVar[Family] = LINEAR
     coefficients_: Coefficients
+    inclusion_probability_: np.ndarray | Any
 
     @in_double
     def select(self, fdr=0.1, output=None):
@@ -275,7 +277,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         Jylanki (2013), S3 to S7.
     """
 
-    likelihood: object = "bernoulli"
+    likelihood: LikelihoodAsked = "bernoulli"
 
     @in_double
     def fit(self, X, y, callback=None, checkpoint=None):

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cavity.estimators.asked_types import LikelihoodAsked
 from cavity.estimators.base import AbstractPredictor, given
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem
@@ -170,7 +171,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
         Jylanki (2013), S89 to S109.
     """
 
-    likelihood: object = "bernoulli"
+    likelihood: LikelihoodAsked = "bernoulli"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
