@@ -37,7 +37,7 @@ help:
 	@echo "make test       the tests: all but slow ones, and a share of large grids"
 	@echo "make test-all   every test; TENTH=0 to 9: a tenth of those that make test leaves out"
 	@echo "make test-times the tests, and a table of the seconds that each takes"
-	@echo "make lint       lint, format and types"
+	@echo "make lint       lint, format and types, of the programs in the documentation too"
 	@echo "make check      make lint, then make test"
 	@echo "make format     put the code in the house format"
 	@echo "make docs       the documentation site, into docs/_build/html"
@@ -70,6 +70,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python scripts/check_programs.py
 
 check: lint test
 

@@ -12,6 +12,8 @@ or, with scikit-learn's interface, `cavity.GPRegressor().fit(X, y).predict(X_new
 `cavity.GPClassifier().fit(X, labels).predict_proba(X_new)`.
 """
 
+import logging as _logging
+
 import lazy_loader
 
 from cavity.numerics.renamed import refuse_old_names as _refuse_old_names
@@ -60,6 +62,9 @@ _MOVED = {
     "tierney_kadane": "diagnostics.tierney_kadane",
     "UpdateResult": "fitting.UpdateResult",
 }
+
+# A library that is silent unless its user gives handlers.
+_logging.getLogger(__name__).addHandler(_logging.NullHandler())
 
 # `__init__.pyi` lists the public names. They are imported when they are first used, so that the
 # command line can answer `--help` without waiting for JAX.

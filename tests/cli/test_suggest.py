@@ -38,9 +38,9 @@ def test_chosen_rows_are_written_with_all_their_columns(model, candidates):
     assert record["n_rows"] == 14
 
 
-@pytest.mark.parametrize("criterion", ["information", "variance", "integrated"])
+@pytest.mark.parametrize("criterion", ["information", "variance", "integrated", "improvement"])
 def test_rows_and_gains_are_those_of_the_library(model, candidates, criterion):
-    """Variances in squared units of the target."""
+    """Variances in squared units of the target, improvements in its units."""
     options = ("--n", 2, "--criterion", criterion, "--out", "next.parquet")
     done = run("suggest", model, "candidates.csv", *options)
     assert done.code == 0, done.err
@@ -49,16 +49,19 @@ def test_rows_and_gains_are_those_of_the_library(model, candidates, criterion):
     X = encode(read_table("candidates.csv"), fitted.schema, need_targets=False).X
     with jax.enable_x64(True):
         found = cavity.suggest(fitted.posterior, X, 2, criterion)
-    unit = 1.0 if criterion == "information" else float(fitted.output_scale[0]) ** 2
+    scale = float(fitted.output_scale[0])
+    unit = 1.0 if criterion in ("information", "improvement") else scale**2
+    more = np.log(scale) if criterion == "improvement" else 0.0
     assert written["row"].to_list() == (found.rows + 1).tolist()
-    np.testing.assert_allclose(written["gain"], found.gains * unit)
+    np.testing.assert_allclose(written["gain"], found.gains * unit + more)
     assert f"by {criterion}" in done.out
 
 
 def test_gains_have_the_units_of_the_target(model, candidates, monkeypatch):
     """Of a model whose outputs were divided by 3."""
     divided = dataclasses.replace(TableModel.load(model), output_scale=np.array([3.0]))
-    assert [_unit(divided, each) for each in ("information", "variance")] == [1.0, 9.0]
+    criteria = ("information", "variance", "improvement")
+    assert [_unit(divided, each) for each in criteria] == [1.0, 9.0, 3.0]
     gains = []
     for factor in (1.0, 9.0):
         monkeypatch.setattr(cli_suggest, "_unit", lambda *_, factor=factor: factor)
@@ -96,6 +99,11 @@ def test_classes_and_several_targets_are_suggested(candidates, tables, classes, 
         record = run("suggest", fitted, "more.csv", "--n", 2, "--out", "n.csv", "--json").json
         assert len(set(record["rows"])) == 2
         assert min(record["gains"]) >= 0.0
+        refused = run(
+            *("suggest", fitted, "more.csv", "--out", "n.csv", "--criterion", "improvement")
+        )
+        assert refused.code == 1
+        assert "suggests no rows: improvement is of" in refused.err
 
 
 def test_columns_of_a_table_may_be_called_row_and_gain(here, model, candidates):
@@ -116,6 +124,9 @@ def test_what_it_refuses(model, candidates):
 
     assert "information, variance, integrated" in why("--criterion", "best")
     assert "leave it out" in why("--reference", "candidates.csv")
+    assert "it is for --criterion improvement" in why("--goal", "maximise")
+    improvement = ("--criterion", "improvement")
+    assert "minimise or maximise, given 'up'" in why(*improvement, "--goal", "up")
     why("--n", 0)
     assert run("suggest", model, "candidates.csv", "--out", "candidates.csv").code == 2
     assert ".csv or .parquet" in run("suggest", model, "candidates.csv", "--out", "n.txt").err

@@ -20,6 +20,7 @@ from cavity.estimators.times import (
     times_of,
 )
 from cavity.persistence.errors import StorageError
+from tests.cli.conftest import run
 from tests.estimators.test_forecaster import FUTURE, PAST, ROWS, SMALL, U, Y
 
 DAYS = pd.date_range("2024-01-01", periods=ROWS + 12, freq="D")
@@ -180,3 +181,17 @@ def test_dates_are_no_outputs():
     levels = pd.Series(np.arange(4.0), index=pd.MultiIndex.from_product([["a", "b"], [1, 2]]))
     with pytest.raises(ValueError, match="index of several levels"):
         cavity.GPForecaster().fit(levels)
+
+
+def test_forecasts_have_the_times_that_follow(dated, tmp_path, monkeypatch):
+    """In Python, and in what the command line writes of the same model."""
+    assert dated.times([1, 5]).equals(DAYS[FUTURE][[0, 4]])
+    monkeypatch.chdir(tmp_path)
+    dated.save("m.cavity")
+    pd.DataFrame({"u": U[FUTURE][:, 0]}).to_csv("u.csv")
+    done = run("forecast", "m.cavity", "--steps", 3, "--controls", "u.csv", "--out", "f.csv")
+    assert done.code == 0, done.err
+    written = pd.read_csv("f.csv")
+    assert list(written.columns) == ["step", "time", "mean", "std"]
+    assert list(written["time"]) == ["2024-02-10", "2024-02-11", "2024-02-12"]
+    assert cavity.load("m.cavity").times(2)[0] == DAYS[FUTURE][1]

@@ -267,7 +267,7 @@ def test_misuse_is_refused():
         cavity.suggest(result, POOL[:, :1])
     with pytest.raises(ValueError, match="whole number from 1 on, given 0"):
         cavity.suggest(result, POOL, 0)
-    with pytest.raises(ValueError, match="information, variance, integrated, given 'best'"):
+    with pytest.raises(ValueError, match="integrated, improvement, given 'best'"):
         cavity.suggest(result, POOL, criterion="best")
     with pytest.raises(ValueError, match="for 'integrated'"):
         cavity.suggest(result, POOL, reference=X)

@@ -272,12 +272,20 @@ def suggest(
     out: TableOut,
     n: Annotated[int, option("N", "How many rows to choose.", "--n", min=1)] = 10,
     criterion: Annotated[
-        str, option("NAME", "What counts: information, variance or integrated.")
+        str, option("NAME", "What counts: information, variance, integrated or improvement.")
     ] = "information",
     reference: Annotated[
         str | None,
-        option("TABLE", "Rows where the function matters, for integrated."),
+        option(
+            "TABLE",
+            "Rows where the function matters, for integrated; rows that were measured, for "
+            "improvement, where the model does not hold them.",
+        ),
         File("reference table"),
+    ] = None,
+    goal: Annotated[
+        str | None,
+        option("NAME", "For improvement: minimise (the default) or maximise the target."),
     ] = None,
     drop_missing: DropMissing = False,
     json: Json = False,

@@ -18,6 +18,7 @@ from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
 from cavity.tables.forecasting import SeriesColumn, TableForecaster, columns_of, learn_series
+from cavity.tables.row_times import RowTimes, row_times
 from cavity.tables.schema import Schema
 from cavity.tables.series_files import SeriesFiles
 
@@ -34,6 +35,7 @@ class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
         super().__init__(session, asked)
         self.schema = Schema((), ())
         self.series: SeriesColumn | None = None
+        self.times: RowTimes | None = None
         self.labels: list[object] | None = None
         self.y = self.X = np.zeros((0, 0))
 
@@ -43,8 +45,7 @@ class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
 
     def read(self) -> None:
         """Opens the table."""
-        note_index(self.session, self.request.table)
-        table, column = read_table(self.request.table), self.asked["series"]
+        table, column = read_table(self.request.table, index=True), self.asked["series"]
         if column is not None:
             self.series = SeriesColumn.of(table, column)
             table = self.series.in_order(table)
@@ -52,6 +53,21 @@ class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
         self.schema = learn_series(table, self.asked["targets"], self.asked["controls"])
         self.y = columns_of(table, self.schema, self.schema.targets)
         self.X = columns_of(table, self.schema, self.schema.inputs)
+        self._find_times(table)
+
+    def _find_times(self, table: DataFrame) -> None:
+        """Keeps the dates of the rows, of which forecasts have those that follow."""
+        chosen = [
+            *self.asked["targets"],
+            *self.asked["controls"],
+            *filter(None, [self.asked["series"]]),
+        ]
+        parts = [table] if self.series is None else self.series.parts(table)
+        self.times, said = row_times(parts, chosen)
+        if self.times is None or self.times.column:
+            note_index(self.session, self.request.table)
+        if said is not None:
+            self.session.note(f"{self.request.table}: {said}")
 
     def estimator(self) -> GPForecaster:
         """The forecaster that is asked for."""
@@ -64,7 +80,8 @@ class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
 
     def saved(self, estimator: GPForecaster) -> TableForecaster:
         """Contents of the model file of a fitted estimator."""
-        fitted = SeriesFiles().contents(estimator, self.schema, self.series, kept=estimator.kept())
+        about = self.schema, self.series, self.times
+        fitted = SeriesFiles().contents(estimator, *about, kept=estimator.kept())
         return dataclasses.replace(fitted, record=fitted.record | {"model": self.request.out})
 
 
@@ -98,6 +115,10 @@ def forecast(
         name, labels = fitted.series
         columns = {name: np.repeat(labels, steps), "step": np.tile(columns["step"], len(labels))}
         parts = {n: part.reshape(-1, len(fitted.targets)) for n, part in parts.items()}
+    if fitted.times is not None:
+        taken = {*columns, *parts} & {fitted.times.name}
+        name = f"{fitted.times.name}_of_row" if taken else fitted.times.name
+        columns[name] = fitted.times.following(steps)
     several = len(fitted.targets) > 1
     for name, part in parts.items():
         ending = [f"_{target}" if several else "" for target in fitted.targets]
@@ -120,26 +141,31 @@ def _controls(fitted: TableForecaster, table: str | None, steps: int) -> np.ndar
         raise usage("--controls", f"the model needs {', '.join(names)} for every row to come")
     rows = read_table(table)
     if fitted.series is None:
-        return _first_controls(fitted, table, rows, steps)
+        return _following_controls(fitted, table, rows, steps)
     parts = zip(fitted.series.labels, fitted.series.parts(rows), strict=True)
     each = [
-        _first_controls(fitted, f"{table}, {fitted.series.name} {label},", part, steps)
-        for label, part in parts
+        _following_controls(fitted, f"{table}, {fitted.series.name} {label},", part, steps, number)
+        for number, (label, part) in enumerate(parts)
     ]
     return np.stack(each)
 
 
-def _first_controls(fitted: TableForecaster, name: str, rows: DataFrame, steps: int) -> np.ndarray:
-    """Controls of the first rows of a table, (steps, C)."""
+def _following_controls(
+    fitted: TableForecaster, name: str, rows: DataFrame, steps: int, series: int = 0
+) -> np.ndarray:
+    """Controls of the rows that follow those of a series, (steps, C): by dates, or the first."""
     if len(rows) < steps:
         raise DataError(
             f"{name} ends before the forecast does: {plural(len(rows), 'row')} for "
             f"{plural(steps, 'step')}"
         )
-    X = columns_of(rows, fitted.schema, fitted.schema.inputs)
-    blank = np.argwhere(np.isnan(X[:steps]))
+    places = np.arange(steps)
+    if fitted.times is not None:
+        places = fitted.times.places(name, rows, series, steps)
+    X = columns_of(rows, fitted.schema, fitted.schema.inputs)[places]
+    blank = np.argwhere(np.isnan(X))
     if len(blank):
         row, column = blank[0]
         missing = fitted.schema.inputs[column].name
-        raise DataError(f"{name}: '{missing}' is missing in row {row + 1}; fill it in")
-    return X[:steps]
+        raise DataError(f"{name}: '{missing}' is missing in row {places[row] + 1}; fill it in")
+    return X

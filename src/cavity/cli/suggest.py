@@ -8,7 +8,8 @@ import numpy as np
 from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import report_warnings
-from cavity.learning.active.suggest import CRITERIA, Suggestions
+from cavity.learning.active.improvement import GOALS
+from cavity.learning.active.suggest import CRITERIA, WITH_GOAL, WITH_REFERENCE, Suggestions
 from cavity.learning.active.suggest import suggest as suggested
 from cavity.learning.double_precision import in_double
 from cavity.numerics.text import plural
@@ -31,10 +32,11 @@ def suggest(
     n: int = 10,
     criterion: str = "information",
     reference: str | None = None,
+    goal: str | None = None,
     drop_missing: bool = False,
 ) -> Outcome:
     """Writes the rows whose targets would tell most, with their numbers and gains."""
-    _check_options(out, criterion, reference)
+    _check_options(out, criterion, reference, goal)
     fitted: TableModel = opened(model, "suggest").model
     check_output(out)
     table = read_table(candidates)
@@ -46,8 +48,9 @@ def suggest(
         there = encode(read_table(reference), fitted.schema, **reading)
         report_warnings(session, reference, there.noticed)
         where = there.X
-    found = _suggestions(model, fitted, encoded, n, criterion, where)
-    gains = found.gains * _unit(fitted, criterion)
+    found = _suggestions(model, fitted, encoded, n, criterion, where, goal)
+    unit = _unit(fitted, criterion)
+    gains = found.gains + np.log(unit) if criterion == WITH_GOAL else found.gains * unit
     numbers = encoded.numbers[found.rows]
     chosen = table[numbers - 1]
     names = [other if name in table.columns else name for name, other in ADDED.items()]
@@ -62,13 +65,18 @@ def suggest(
     return Outcome(record | {"message": found.message}, "\n".join(said))
 
 
-def _check_options(out: str, criterion: str, reference: str | None) -> None:
+def _check_options(out: str, criterion: str, reference: str | None, goal: str | None) -> None:
     if Path(out).suffix.lower() not in ENDINGS:
         raise usage("--out", f"'{out}' must end in .csv or .parquet")
     if criterion not in CRITERIA:
         raise usage("--criterion", f"is one of {', '.join(CRITERIA)}, given '{criterion}'")
-    if reference is not None and criterion != "integrated":
-        raise usage("--reference", "it is for --criterion integrated: leave it out")
+    if reference is not None and criterion not in WITH_REFERENCE:
+        those = " and ".join(WITH_REFERENCE)
+        raise usage("--reference", f"it is for --criterion {those}: leave it out")
+    if goal is not None and criterion != WITH_GOAL:
+        raise usage("--goal", f"it is for --criterion {WITH_GOAL}: leave it out")
+    if goal not in (None, *GOALS):
+        raise usage("--goal", f"is {' or '.join(GOALS)}, given '{goal}'")
 
 
 def _suggestions(
@@ -78,6 +86,7 @@ def _suggestions(
     n: int,
     criterion: str,
     reference: np.ndarray | None,
+    goal: str | None,
 ) -> Suggestions:
     side: Any = encoded.side or None
     posterior: Any = fitted.posterior
@@ -85,16 +94,20 @@ def _suggestions(
         # averages over parameters have no joint Gaussian: that at the likeliest values has one
         posterior = getattr(posterior, "likeliest", posterior)
     try:
-        return suggested(posterior, encoded.X, n, criterion, reference, side)
-    except TypeError as error:
+        return suggested(posterior, encoded.X, n, criterion, reference, side, goal)
+    except (TypeError, ValueError) as error:
         raise DataError(f"{path} suggests no rows: {error}") from None
 
 
 def _unit(fitted: TableModel, criterion: str) -> float:
-    """Factor of a gain: variances are in squared units of one target."""
+    """Factor of a gain: variances are in squared units of one target, improvements in its units.
+
+    Of logarithms of improvements it is the factor of what they are logarithms of.
+    """
     if criterion == "information" or len(fitted.output_scale) > 1:
         return 1.0
-    return float(fitted.output_scale[0]) ** 2
+    scale = float(fitted.output_scale[0])
+    return scale if criterion == WITH_GOAL else scale**2
 
 
 def _lines(numbers: np.ndarray, gains: np.ndarray, most: int = 20) -> list[str]:

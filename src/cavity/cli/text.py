@@ -219,6 +219,7 @@ def describe_forecaster(fitted: TableForecaster) -> str:
             "data",
             f"{plural(record['n_rows'], 'row')}, {plural(record['missing'], 'cell')} missing",
         ),
+        *([] if fitted.times is None else [("dates", fitted.times.in_words)]),
         (
             "model",
             f"{plural(record['states'], 'state')}, {record['kernel']}, {noise}, "

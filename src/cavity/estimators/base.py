@@ -15,6 +15,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity.columns.encoder import Encoder
+from cavity.estimators.asked_types import (
+    Amount,
+    Count,
+    KernelAsked,
+    LikelihoodAsked,
+    MethodAsked,
+    PowerAsked,
+    latent_on_request,
+)
 from cavity.estimators.encoding import learn_inputs, numbers_of, typed_columns
 from cavity.estimators.going_on import learned_on
 from cavity.estimators.kept import AbstractKept
@@ -54,10 +63,10 @@ def to_numpy(tree: Tree) -> Tree:
 class AbstractModelSettings:
     """Settings of model and inference; see `GPRegressor` for each."""
 
-    kernel: object = "rbf"
-    likelihood: object = "gaussian"
-    method: object = "power_ep"
-    power: object = 0.5
+    kernel: KernelAsked = "rbf"
+    likelihood: LikelihoodAsked = "gaussian"
+    method: MethodAsked = "power_ep"
+    power: PowerAsked = 0.5
     n_inducing: object = "auto"
     inducing: object = "greedy"
     mean: object = "constant"
@@ -79,10 +88,10 @@ class AbstractSearchSettings:
     fixed: object = None
     bounds: object = None
     priors: object = "weak"
-    n_restarts: object = 0
-    max_iterations: object = 1000
+    n_restarts: Count = 0
+    max_iterations: Count = 1000
     tolerance: object = 1e-3
-    jitter: object = 1e-8
+    jitter: Amount = 1e-8
     random_state: object = None
 
 
@@ -100,6 +109,11 @@ class AbstractEstimator(AbstractKept, BaseEstimator, abc.ABC):
 
     standardise: object
     random_state: object
+    # parts of models have parameters of their own, which checkers of types do not know
+    kernel_: Any
+    likelihood_: Any
+    mean_: Any
+    inducing_: Any
 
     remembered: ClassVar[Mapping[str, Any]] = {
         "log_evidence_": float | None,
@@ -152,7 +166,9 @@ class AbstractEstimator(AbstractKept, BaseEstimator, abc.ABC):
             callback=callback,
             checkpoint=checkpoint,
         )
-        self._keep(self._learned(problem), scale)
+        with self._shown(callback) as watched:
+            learned = self._learned(dataclasses.replace(problem, callback=watched))
+        self._keep(learned, scale)
         if not (self.converged_ or self.interrupted_):
             warn_caller(f"not converged: {self.message_}", ConvergenceWarning)
 
@@ -237,6 +253,7 @@ class AbstractPredictor(AbstractEstimator):
         rows = RowsOfFit.of(inputs, X, y, given[1], side)
         self.rows_of_fit_ = rows if whole else dataclasses.replace(rows, ranges={})
 
+    @latent_on_request
     @in_double
     def predict_latent(self, X, return_std=False, return_cov=False):
         """Mean of the latent function f, and its standard deviation or covariance on request.

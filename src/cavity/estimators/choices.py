@@ -36,9 +36,9 @@ class KeepsChoices(AbstractPredictor):
     }
 
     power_: object
-    power_table_: tuple[PowerTrial, ...] | None
+    power_table_: tuple[PowerTrial, ...] | Any
     n_inducing_: int | None
-    bracket_: Bracket | None
+    bracket_: Bracket | Any
     verdict_: str
 
     def _keep(self, learned: Learned, scale: np.ndarray) -> None:

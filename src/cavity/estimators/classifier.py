@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cavity.estimators.asked_types import ClassWeightAsked, LikelihoodAsked
 from cavity.estimators.base import AbstractModelSettings, AbstractSearchSettings, given
 from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.class_form import with_affordable_form
@@ -76,6 +77,7 @@ class GPClassifier(
         random_state: seed or generator for everything random; an `MCMC` object has its own seed.
         class_weight: weights of rows by label, beside `sample_weight`: a dict, or "balanced", by
             which all classes have the same weight together; None for 1.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
@@ -115,8 +117,8 @@ class GPClassifier(
         Bui (2017), S24; Rasmussen and Williams (2006), chapter 3.
     """
 
-    likelihood: object = "bernoulli"
-    class_weight: object = None
+    likelihood: LikelihoodAsked = "bernoulli"
+    class_weight: ClassWeightAsked = None
 
     family: ClassVar[Family] = GP
     remembered: ClassVar[Mapping[str, Any]] = {

@@ -8,6 +8,13 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.estimators.asked_types import (
+    Amount,
+    ClassWeightAsked,
+    KernelAsked,
+    LikelihoodAsked,
+    PowerAsked,
+)
 from cavity.estimators.base import AbstractPredictor, given
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.layers import layers_of
@@ -36,19 +43,19 @@ BY_NAME = {"moments": Moments(), "linearised": Linearised()}
 class AbstractDeepSettings:
     """Settings of a deep model and of learning it; see `DeepGPRegressor` for each."""
 
-    kernel: object = "rbf"
-    likelihood: object = "gaussian"
+    kernel: KernelAsked = "rbf"
+    likelihood: LikelihoodAsked = "gaussian"
     n_layers: object = 2
     width: object = "auto"
     n_inducing: object = 100
-    power: object = 0.5
+    power: PowerAsked = 0.5
     mean: object = "constant"
     propagation: object = 2
     steps: object = 2500
     batch: object = 500
     learning_rate: object = 0.02
     standardise: object = True
-    jitter: object = 1e-8
+    jitter: Amount = 1e-8
     random_state: object = None
 
 
@@ -107,6 +114,7 @@ class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
         standardise: as in `GPRegressor`.
         jitter: share of the mean prior variance added to the inducing covariances.
         random_state: seed or generator for everything random.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
         missing: "error", or "skip" to leave out outputs that are NaN.
 
     Attributes:
@@ -205,6 +213,7 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
         random_state: seed or generator for everything random.
         class_weight: weights of rows by label, beside `sample_weight`: a dict, or "balanced", by
             which all classes have the same weight together; None for 1.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
@@ -231,8 +240,8 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
         Bui (2017), S53, S59, S60 and S62; Salimbeni and Deisenroth (2017).
     """
 
-    likelihood: object = "bernoulli"
-    class_weight: object = None
+    likelihood: LikelihoodAsked = "bernoulli"
+    class_weight: ClassWeightAsked = None
 
     @in_double
     def fit(self, X, y, callback=None, checkpoint=None, sample_weight=None):

@@ -8,6 +8,14 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cavity.estimators.asked_types import (
+    Amount,
+    Count,
+    KernelAsked,
+    LikelihoodAsked,
+    PowerAsked,
+    std_on_request,
+)
 from cavity.estimators.base import AbstractEstimator
 from cavity.estimators.frames import dates_as_days
 from cavity.estimators.latent_map import (
@@ -75,6 +83,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
             starting values.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or generator for everything random.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         embedding_: latent points of the rows of the fit, their posterior means, (N, Q).
@@ -111,16 +120,16 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
     }
 
     n_components: object = 2
-    kernel: object = "rbf"
-    likelihood: object = "gaussian"
+    kernel: KernelAsked = "rbf"
+    likelihood: LikelihoodAsked = "gaussian"
     n_inducing: object = 50
-    power: object = 0.0
+    power: PowerAsked = 0.0
     method: object = "auto"
     encoder: object = False
     batch: object = None
     standardise: object = True
-    max_iterations: object = 1000
-    jitter: object = 1e-8
+    max_iterations: Count = 1000
+    jitter: Amount = 1e-8
     random_state: object = None
 
     def __sklearn_tags__(self):
@@ -167,6 +176,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         self._derive(self.posterior_)
         return self
 
+    @std_on_request
     @in_double
     def transform(self, X, return_std=False):
         """Latent points of rows, given the functions that were learned.
@@ -187,6 +197,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         mean, std = self._map.transform(self._rows(X))
         return (mean, std) if return_std else mean
 
+    @std_on_request
     @in_double
     def inverse_transform(self, X, return_std=False):
         """Rows at latent points: predictions of all columns, noise included.
@@ -212,6 +223,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         mean, std = self._map.at(points)
         return (mean, std) if return_std else mean
 
+    @std_on_request
     @in_double
     def reconstruct(self, X, return_std=False):
         """Predictions of all entries of rows, from those that are observed, noise included.
@@ -229,6 +241,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         mean, std = self._map.reconstruct(self._rows(X))
         return (mean, std) if return_std else mean
 
+    @std_on_request
     @in_double
     def impute(self, X, return_std=False):
         """Rows with predictions in the place of NaN; all other entries as they are.

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.estimators.asked_types import Amount, Count, KernelAsked, LikelihoodAsked, PowerAsked
 from cavity.estimators.base import to_numpy
 from cavity.estimators.forecaster_learning import followed, learned
 from cavity.estimators.forecaster_settings import checked_settings, going_on
@@ -26,6 +27,7 @@ from cavity.estimators.time_tables import (
     rows_after,
     time_data,
 )
+from cavity.estimators.times import following
 from cavity.learning.double_precision import in_double
 from cavity.learning.results.result import FitResult
 from cavity.models.state_space.posterior import StateSpacePosterior
@@ -33,6 +35,7 @@ from cavity.numerics.callers import warn_caller
 
 # Levels of quantiles that are asked for by default.
 LEVELS = (0.05, 0.95)
+NO_HORIZONS = "give horizons fh, here or in fit"
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -76,6 +79,7 @@ class GPForecaster(KeptSeries, BaseEstimator):
             values.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or `numpy.random.RandomState` for everything random.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
         calibrate: whether the last fifth of a series of 100 rows or more is simulated from the
             rows before it, and forecasts are widened by what was missing there.
 
@@ -108,17 +112,17 @@ class GPForecaster(KeptSeries, BaseEstimator):
     """
 
     n_states: object = 2
-    kernel: object = "rbf"
-    likelihood: object = "gaussian"
+    kernel: KernelAsked = "rbf"
+    likelihood: LikelihoodAsked = "gaussian"
     n_inducing: object = 30
     emission: object = "linear"
     hidden: object = "chain"
-    power: object = 0.0
+    power: PowerAsked = 0.0
     propagation: object = 500
-    n_restarts: object = 0
+    n_restarts: Count = 0
     batch: object = None
-    max_iterations: object = 1000
-    jitter: object = 1e-8
+    max_iterations: Count = 1000
+    jitter: Amount = 1e-8
     random_state: object = None
     calibrate: object = True
 
@@ -224,6 +228,29 @@ class GPForecaster(KeptSeries, BaseEstimator):
         return values.reshape(*values.shape[:-1], *ends.shape)
 
     @in_double
+    def times(self, fh=None):
+        """Times of future outputs, which go on from those of the rows of the fit.
+
+        Args:
+            fh: as in `predict`.
+
+        Returns:
+            An index of pandas of the kind that the fit had, with an entry for each horizon; None
+            where it had none, where its steps are not equal, and with labels of series.
+
+        Raises:
+            ValueError: for unusable horizons.
+        """
+        check_is_fitted(self, "posterior_")
+        steps = self._fh if fh is None else horizons(fh)
+        if steps is None:
+            raise ValueError(NO_HORIZONS)
+        if self._data.index is None:
+            return None
+        ahead = following(self._data.index, int(steps.max()))
+        return None if ahead is None else ahead[steps - 1].rename(self._data.index.name)
+
+    @in_double
     def log_predictive_density(self, y, X=None):
         """Log densities of the rows that follow, each by itself, in nats; NaN where y is.
 
@@ -278,7 +305,8 @@ class GPForecaster(KeptSeries, BaseEstimator):
 
     def _learn(self, data: TimeData, callback: Any, checkpoint: Any) -> None:
         """Learns from all rows and keeps the result."""
-        found = learned(self, data, callback, checkpoint, seed=self._seed)
+        with self._shown(callback) as watched:
+            found = learned(self, data, watched, checkpoint, seed=self._seed)
         self.y_mean_, self.y_scale_ = found.outputs.mean, found.outputs.scale
         self.X_mean_, self.X_scale_ = found.controls.mean, found.controls.scale
         self.free_simulation_ = found.simulated
@@ -339,7 +367,7 @@ class GPForecaster(KeptSeries, BaseEstimator):
         check_is_fitted(self, "posterior_")
         steps = self._fh if fh is None else horizons(fh)
         if steps is None:
-            raise ValueError("give horizons fh, here or in fit")
+            raise ValueError(NO_HORIZONS)
         controls = future_controls(X, self._data, int(steps.max()))
         leaving = self.time_map.leaving(int(steps.max()))
         if leaving is not None:

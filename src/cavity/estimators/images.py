@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from cavity.estimators.asked_types import Amount, Count, KernelAsked, LikelihoodAsked, PowerAsked
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import CLASSIFICATION, build_likelihood, build_method
@@ -76,6 +77,7 @@ class ConvGPClassifier(AbstractClassifier):
         batch: images of a minibatch.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or generator for everything random.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
@@ -111,18 +113,18 @@ class ConvGPClassifier(AbstractClassifier):
     }
 
     image_shape: object = None
-    kernel: object = "conv5"
+    kernel: KernelAsked = "conv5"
     stride: object = 1
     channels: object = "joint"
     parts: object = "auto"
-    likelihood: object = "bernoulli"
+    likelihood: LikelihoodAsked = "bernoulli"
     method: object = "power_ep"
-    power: object = 0.5
+    power: PowerAsked = 0.5
     n_inducing: object = 100
-    max_iterations: object = 50
+    max_iterations: Count = 50
     steps: object = 0
     batch: object = 200
-    jitter: object = 1e-8
+    jitter: Amount = 1e-8
     random_state: object = None
 
     @in_double

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 import equinox as eqx
 import numpy as np
 
+from cavity.estimators.shown import AbstractShown
 from cavity.families.base import Family, loaded
 from cavity.learning.double_precision import in_double
 from cavity.numerics.callers import warn_caller
@@ -54,7 +55,7 @@ class Kept:
         return dataclasses.replace(self, fitted={**self.fitted, **known})
 
 
-class AbstractKept(abc.ABC):
+class AbstractKept(AbstractShown, abc.ABC):
     """An estimator that files hold.
 
     To implement:
@@ -103,7 +104,7 @@ class AbstractKept(abc.ABC):
             UserWarning: about settings that a file cannot hold, which keep their default there.
         """
         given = cast(Any, self).get_params(deep=False)
-        settings = {name: plain(value) for name, value in given.items()}
+        settings = {n: plain(value) for n, value in given.items() if n not in self.not_kept}
         left = [name for name, value in settings.items() if not can_be_held(value, classes)]
         if left:
             have, settings_are = ("its", "setting") if len(left) == 1 else ("their", "settings")

@@ -34,6 +34,8 @@ class KeptSeries(AbstractKept):
         "_names": tuple[tuple[str, ...], tuple[str, ...]],
     }
 
+    free_simulation_: FreeSimulation | Any
+
     _data: TimeData
     _names: tuple[tuple[str, ...], tuple[str, ...]]
 

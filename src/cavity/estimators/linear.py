@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cavity.estimators.asked_types import ClassWeightAsked, LikelihoodAsked
 from cavity.estimators.base import AbstractPredictor, given
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.coefficients import coefficient_table
@@ -34,6 +35,7 @@ class HasCoefficients(AbstractPredictor):
 
     family: ClassVar[Family] = LINEAR
     coefficients_: Coefficients
+    inclusion_probability_: np.ndarray | Any
 
     @in_double
     def select(self, fdr=0.1, output=None):
@@ -165,6 +167,7 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
         tolerance: learning ends when the objective falls by less than this many nats.
         random_state: seed or generator; nothing here is random yet.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
         missing: "error", or "skip" to leave out outputs that are NaN.
 
     Attributes:
@@ -261,6 +264,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         random_state: seed or generator; nothing here is random yet.
         class_weight: weights of rows by label, beside `sample_weight`: a dict, or "balanced", by
             which all classes have the same weight together; None for 1.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
@@ -286,8 +290,8 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         Jylanki (2013), S3 to S7.
     """
 
-    likelihood: object = "bernoulli"
-    class_weight: object = None
+    likelihood: LikelihoodAsked = "bernoulli"
+    class_weight: ClassWeightAsked = None
 
     @in_double
     def fit(self, X, y, callback=None, checkpoint=None, sample_weight=None):

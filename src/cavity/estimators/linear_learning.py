@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.estimators.asked_types import Count, LikelihoodAsked, PowerAsked
 from cavity.estimators.blocks import asked_groups, feature_blocks, widths_of
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import REGRESSION, build_likelihood
@@ -28,8 +29,8 @@ class AbstractLinearSettings:
     """Settings of a linear model; see `LinearRegressor` for each."""
 
     prior: object = "spike_slab"
-    likelihood: object = "gaussian"
-    power: object = 1.0
+    likelihood: LikelihoodAsked = "gaussian"
+    power: PowerAsked = 1.0
     groups: object = None
     blocks: object = None
     integrate: object = "all"
@@ -37,7 +38,7 @@ class AbstractLinearSettings:
     standardise: object = True
     fixed: object = None
     bounds: object = None
-    max_iterations: object = 200
+    max_iterations: Count = 200
     tolerance: object = 1e-3
     random_state: object = None
 

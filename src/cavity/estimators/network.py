@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cavity.estimators.asked_types import ClassWeightAsked, LikelihoodAsked
 from cavity.estimators.base import AbstractPredictor, given
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem
@@ -72,6 +73,7 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
             from there at the power asked for, each with so many.
         tolerance: learning ends when the objective falls by less than this many nats.
         random_state: seed or generator, of the starts.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
         missing: "error", or "skip" to leave out outputs that are NaN.
 
     Attributes:
@@ -162,6 +164,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
         random_state: seed or generator, of the starts.
         class_weight: weights of rows by label, beside `sample_weight`: a dict, or "balanced", by
             which all classes have the same weight together; None for 1.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
@@ -181,8 +184,8 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
         Jylanki (2013), S89 to S109.
     """
 
-    likelihood: object = "bernoulli"
-    class_weight: object = None
+    likelihood: LikelihoodAsked = "bernoulli"
+    class_weight: ClassWeightAsked = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

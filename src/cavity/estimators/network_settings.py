@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from cavity.estimators.asked_types import Count, LikelihoodAsked, PowerAsked
 from cavity.families.network import NETWORK
 from cavity.families.values import one_of
 from cavity.inference.networks.activations import activation_of
@@ -17,16 +18,16 @@ class AbstractNetworkSettings:
 
     hidden: object = 10
     prior: object = "ard"
-    likelihood: object = "gaussian"
+    likelihood: LikelihoodAsked = "gaussian"
     activation: object = "erf"
     linear: object = False
-    power: object = 1.0
+    power: PowerAsked = 1.0
     groups: object = None
-    n_restarts: object = 2
+    n_restarts: Count = 2
     batch: object = None
     steps: object = 2000
     standardise: object = True
-    max_iterations: object = 100
+    max_iterations: Count = 100
     tolerance: object = 1e-2
     random_state: object = None
 

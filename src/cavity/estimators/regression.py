@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, overload
 
 import jax
 import numpy as np
@@ -85,6 +85,48 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             settings = dataclasses.replace(settings, missing="skip")
             y, scale = _stated_once(y, scale, constant)
         self._learn(settings, X, y, scale, side, callback, checkpoint, batches)
+
+    @overload
+    def predict(
+        self,
+        X: object,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        noise_variance: object = None,
+        exposure: object = None,
+    ) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self,
+        X: object,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        noise_variance: object = None,
+        exposure: object = None,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    @overload
+    def predict(
+        self,
+        X: object,
+        return_std: Literal[False] = False,
+        *,
+        return_cov: Literal[True],
+        noise_variance: object = None,
+        exposure: object = None,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    @overload
+    def predict(
+        self,
+        X: object,
+        *,
+        return_std: bool,
+        return_cov: bool = False,
+        noise_variance: object = None,
+        exposure: object = None,
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]: ...
 
     @in_double
     def predict(self, X, return_std=False, return_cov=False, noise_variance=None, exposure=None):

@@ -90,6 +90,7 @@ class GPRegressor(
             tied (any method but "tied").
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or generator for everything random; an `MCMC` object has its own seed.
+        verbose: 1 to show the progress of a fit, 0 for nothing; the fit is the same.
 
     Attributes:
         log_evidence_: approximate log marginal likelihood, nats, outputs in their own units;

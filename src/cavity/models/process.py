@@ -42,8 +42,13 @@ class AbstractProcess(eqx.Module):
     """Posterior moments of P functions, independent of each other or jointly Gaussian.
 
     To implement:
-        `size`, `moments(X)` and `covariance(X)`.
+        `size`, `moments(X)` and `covariance(X)`; `rows`, where it holds those of the data.
     """
+
+    @property
+    def rows(self) -> Array | None:
+        """Inputs of the rows that it is the posterior of, (N, D); None where it holds none."""
+        return None
 
     @property
     @abc.abstractmethod
@@ -187,6 +192,10 @@ class FullProcess(AbstractProcess):
     def size(self) -> int:
         return self.weights.shape[0]
 
+    @property
+    def rows(self) -> Array | None:
+        return None if isinstance(self.inputs, AbstractInducing) else self.inputs
+
     def moments(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
         return self._moments(rows_of(X, self.mean))
 
@@ -242,6 +251,10 @@ class IndependentProcess(AbstractProcess):
     @property
     def size(self) -> int:
         return sum(function.size for function in self.functions)
+
+    @property
+    def rows(self) -> Array | None:
+        return self.functions[0].rows
 
     def moments(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
         means, variances = zip(*(f.moments(X) for f in self.functions), strict=True)

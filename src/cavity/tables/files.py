@@ -33,12 +33,13 @@ INDEX = ("", "__index_level_0__")
 LOOKED_AT = 20
 
 
-def read_table(path: str | Path, *, may_be_empty: bool = False) -> DataFrame:
+def read_table(path: str | Path, *, may_be_empty: bool = False, index: bool = False) -> DataFrame:
     """The table in a .csv or .parquet file; cells of a csv stay text until they are encoded.
 
     Args:
         path: the file.
         may_be_empty: whether a table without rows is one too.
+        index: whether the index of a data frame, which is no column, is given too.
 
     Raises:
         DataError: of kind "io" if the file cannot be read, "data" if it is not such a table.
@@ -56,6 +57,7 @@ def read_table(path: str | Path, *, may_be_empty: bool = False) -> DataFrame:
         table = _read_csv(path, data)
     else:
         table = _read_parquet(path, data)
+    table = table if index else table.drop(INDEX, strict=False)
     if not (table.height or may_be_empty):
         raise DataError(f"{path} has no rows below its header; a table needs at least one")
     return table
@@ -83,7 +85,6 @@ def _read_csv(path: Path, data: bytes) -> DataFrame:
         source = io.BytesIO(data.rstrip(b"\r\n") + b"\n")
         table = pl.read_csv(source, infer_schema=False, separator=separator)
         table.columns = names
-        table = table.drop(INDEX, strict=False)
     except pl.exceptions.PolarsError as error:
         raise DataError(
             f"{path} cannot be read as csv: {why_no_csv(io.BytesIO(data), error)}"
@@ -177,7 +178,7 @@ def _read_parquet(path: Path, data: bytes) -> DataFrame:
     import polars as pl
 
     try:
-        return pl.read_parquet(io.BytesIO(data)).drop(INDEX, strict=False)
+        return pl.read_parquet(io.BytesIO(data))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise not_parquet(path, error) from None
 

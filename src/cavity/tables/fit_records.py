@@ -20,6 +20,7 @@ from cavity.parameters import Interval, Positive, bijections
 from cavity.persistence.errors import StorageError
 from cavity.persistence.model_file import damaged
 from cavity.persistence.typed_values import Large, NotNegative, Share, WrongValue, typed
+from cavity.tables.row_times import TimesRecord
 from cavity.tables.schema import Schema
 
 # Rows at which a prediction is tried: no likely length of another axis, which would hide it.
@@ -173,6 +174,7 @@ class SeriesFit(Ended):
     series_labels: list[str] | None
     growth: NotNegative
     free_simulation: Simulated | None
+    times: NotRequired[TimesRecord | None]
 
 
 class Memory(TypedDict):

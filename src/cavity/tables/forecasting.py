@@ -35,6 +35,7 @@ from cavity.tables.fit_records import (
     numbers,
 )
 from cavity.tables.parameters import parameters
+from cavity.tables.row_times import RowTimes
 from cavity.tables.schema import Schema, need_column, refuse_infinite
 
 if TYPE_CHECKING:
@@ -128,6 +129,13 @@ class TableForecaster:
             None if column is None else SeriesColumn(column, tuple(self.record["series_labels"]))
         )
 
+    @property
+    def times(self) -> RowTimes | None:
+        """The times of the rows of the fit; None where it is not known which follow."""
+        known = self.record.get("times")
+        count = 1 if self.series is None else len(self.series.labels)
+        return None if known is None else RowTimes.from_dict(known, count)
+
     def save(self, path: str | Path, *, classes: Classes | None = None) -> None:
         """Writes the model as one file, whole or not at all.
 
@@ -198,7 +206,9 @@ class TableForecaster:
             )
             known = np.array(typed(about["marks"], list[float], "marks"), float)
             record = record | {"parameters": parameters(states.model, np.ones(1))}
-        return TableForecaster(maps, schema, record, known, held.kept)
+            found = TableForecaster(maps, schema, record, known, held.kept)
+            _ = found.times  # which refuses wrong ones
+        return found
 
 
 def _paths(kept: Kept | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from cavity.tables.forecasting import SeriesColumn, TableForecaster
 from cavity.tables.known_rows import marks
 from cavity.tables.parameters import parameters
 from cavity.tables.records import kernel_in_words, likelihood_word
+from cavity.tables.row_times import RowTimes, times_of_index
 from cavity.tables.schema import Schema
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class SeriesFiles(AbstractFiles[GPForecaster, TableForecaster]):
         estimator: GPForecaster,
         schema: Schema | None = None,
         series: SeriesColumn | None = None,
+        times: RowTimes | None = None,
         *,
         kept: Kept | None = None,
     ) -> TableForecaster:
@@ -44,6 +46,7 @@ class SeriesFiles(AbstractFiles[GPForecaster, TableForecaster]):
             estimator: fitted.
             schema: which columns of a table it reads; None for those that it knows itself.
             series: the column that tells series apart; None for what the forecaster knows.
+            times: of the rows; None for what the forecaster knows.
             kept: what the file is to hold of it beside its posterior; None of what is no file.
         """
         data, outputs, controls = estimator.rows_and_names
@@ -52,7 +55,9 @@ class SeriesFiles(AbstractFiles[GPForecaster, TableForecaster]):
         if series is None and data.names is not None:
             series = SeriesColumn(SERIES, tuple(map(str, data.names)))
         known = marks(np.hstack([data.y, data.X]))
+        times = times_of_index(data.index) if times is None else times
         record = _record(estimator, schema, series)
+        record["times"] = None if times is None else times.to_dict()
         return TableForecaster(estimator.time_map, schema, record, known, kept)
 
     def estimator(self, contents: TableForecaster, family: Family, kept: Kept) -> GPForecaster:

@@ -9,13 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.learning.active.greedy import chosen_rows, gains_alone
+from cavity.learning.active.improvement import (
+    check_sought,
+    improving_rows,
+    measured_rows,
+    unmeasured,
+)
 from cavity.learning.active.pool import Pool
 from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.results.result import Inference
 from cavity.models.posterior import Posterior
 from cavity.numerics.text import plural
 
-CRITERIA = ("information", "variance", "integrated")
+CRITERIA = ("information", "variance", "integrated", "improvement")
+# Criteria that a reference is for, and the one that has a goal.
+WITH_REFERENCE, WITH_GOAL = ("integrated", "improvement"), "improvement"
 # Values of latent functions whose joint covariance is held, of candidates and of the reference.
 JOINT = 1024
 # The share of the reference by which many candidates are screened: one of so many rows.
@@ -28,8 +36,8 @@ class Suggestions:
 
     Attributes:
         rows: numbers of the chosen rows among the candidates, counted from 0.
-        gains: what each adds to those before it: nats of information, or variance in squared
-            units of f.
+        gains: what each adds to those before it: nats of information, variance in squared units
+            of f, or the log of the expected improvement, whose exponential is in units of f.
         criterion: by which they were chosen.
         message: what was left out or replaced, in sentences; empty where nothing was.
     """
@@ -48,13 +56,19 @@ def suggest(
     criterion: str = "information",
     reference: ArrayLike | None = None,
     rows: Mapping[str, ArrayLike] | None = None,
+    goal: str | None = None,
 ) -> Suggestions:
-    r"""Active learning: the most informative candidate rows, chosen greedily.
+    r"""Active learning: the candidate rows that are most worth measuring, chosen greedily.
 
     After each choice the row enters by the site that it is expected to have, which lowers the
     joint covariance of the others: from $\mathbf C$ to $\mathbf C - \mathbf c J \mathbf c^\top$,
     with J the Fisher information of the row's output about the mean of f. Means stay. With
     Gaussian noise that is exact, for other outputs it is the expected covariance.
+
+    With "improvement" the function is minimised or maximised: the gain is the log of
+    $\mathbb E \max(b - f, 0)$, or of $\mathbb E \max(f - b, 0)$. Outputs are noisy, so b is no
+    output but the best value of f at the rows that were measured, or chosen before; the average
+    is over draws of f at these rows too.
 
     Args:
         posterior: of a `GP`; or the result that it is of.
@@ -62,16 +76,24 @@ def suggest(
         n: how many to choose.
         criterion: "information", the mutual information of y and f at the row; "variance", the
             variance of f there; "integrated", by how much the row lowers the mean variance of f
-            over the reference. Variances are means over outputs; of several latent functions
-            of one output they are of the first, of classes means over all.
-        reference: inputs where f matters, for "integrated"; the candidates where it is None.
+            over the reference; "improvement", by how much f is expected to be better there than
+            the best so far. Variances are means over outputs; of several latent functions of
+            one output they are of the first, of classes means over all. Improvement is of one
+            output, of its first latent function, not of classes.
+        reference: inputs where f matters, for "integrated", the candidates where it is None; for
+            "improvement" the rows that were measured. Where it is None these are the rows of the
+            result, or of a posterior of a full GP.
         rows: side data of the candidates, as in `posterior.predict`.
+        goal: "minimise" or "maximise", for "improvement"; None is "minimise".
 
     Returns:
-        The chosen rows and their gains. Equal candidates are chosen once.
+        The chosen rows and their gains. Equal candidates are chosen once, and by "improvement"
+        none that was measured.
 
     Raises:
-        ValueError: for inputs that do not suit the model, n below 1, and an unknown criterion.
+        ValueError: for inputs that do not suit the model, n below 1, an unknown criterion or
+            goal, and, with "improvement", for classes, several outputs, and a sparse posterior
+            without its result or a reference.
         TypeError: for a posterior without a joint Gaussian distribution of f.
 
     Example:
@@ -84,23 +106,38 @@ def suggest(
         [1]
 
     References:
-        Bui (2017), S52; Houlsby et al. (2011); Cohn et al. (1996).
+        Bui (2017), S52; Houlsby et al. (2011); Cohn et al. (1996); Letham et
+        al. (2019); Ament et al. (2023).
     """
+    data = None
     if isinstance(posterior, Inference):
-        posterior = posterior.posterior
+        posterior, data = posterior.posterior, posterior.data
     check_joint(posterior)
     if criterion not in CRITERIA:
         raise ValueError(f"criterion is one of {', '.join(CRITERIA)}, given {criterion!r}")
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise ValueError(f"n is how many rows to choose, a whole number from 1 on, given {n!r}")
-    if reference is not None and criterion != "integrated":
-        raise ValueError(f"a reference is for 'integrated', not for {criterion!r}: leave it out")
+    _check_options(posterior, criterion, reference, goal)
     X, side = posterior.checked(candidates, rows)
     if "slope_of" in side:
         raise ValueError("values of the function are suggested, not slopes: leave slope_of out")
     places = None if reference is None else np.asarray(posterior.checked_inputs(reference))
+    if criterion == WITH_GOAL and places is None:
+        places = measured_rows(posterior, data)
     pool = Pool(posterior, np.asarray(X), side, criterion)
-    return _choose(pool, int(n), places)
+    return _choose(pool, int(n), places, goal)
+
+
+def _check_options(
+    posterior: Posterior, criterion: str, reference: ArrayLike | None, goal: str | None
+) -> None:
+    if reference is not None and criterion not in WITH_REFERENCE:
+        those = " and ".join(map(repr, WITH_REFERENCE))
+        raise ValueError(f"a reference is for {those}, not for {criterion!r}: leave it out")
+    if criterion == WITH_GOAL:
+        check_sought(posterior, goal)
+    elif goal is not None:
+        raise ValueError(f"a goal is for {WITH_GOAL!r}, not for {criterion!r}: leave it out")
 
 
 @functools.singledispatch
@@ -118,11 +155,20 @@ def _(posterior: Posterior) -> None:
     """A GP has a joint distribution."""
 
 
-def _choose(pool: Pool, n: int, places: np.ndarray | None) -> Suggestions:
+def _choose(pool: Pool, n: int, places: np.ndarray | None, goal: str | None) -> Suggestions:
     index, said = pool.distinct(), []
+    if pool.criterion == WITH_GOAL and places is not None:
+        count = len(index)
+        index = unmeasured(pool, index, places)
+        if len(index) < count:
+            measured = plural(count - len(index), "candidate")
+            said.append(f"{measured} that had been measured cannot improve: left out.")
     if n > len(index):
         said.append(f"There are {plural(len(index), 'distinct candidate')}: all are returned.")
     n, limit = min(n, len(index)), max(JOINT // pool.latents, 16)
+    if pool.criterion == WITH_GOAL and places is not None:
+        chosen, gains = improving_rows(pool, index, places, n, goal, limit)
+        return Suggestions(index[chosen], gains, pool.criterion, " ".join(said))
     if pool.criterion == "integrated":
         places = pool.X if places is None else places
         if len(places) > limit:

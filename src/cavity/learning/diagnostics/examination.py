@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class Examination:
     terms: EvidenceTerms | None
     noise: Noise | None
     count: InducingCount | None
-    gains: PointGains | None
+    gains: PointGains | Any
     parts: FunctionParts | None
     power: float
 

@@ -58,18 +58,19 @@ def function_parts(posterior: AbstractPosterior | Inference, X: ArrayLike) -> Fu
     References:
         van der Wilk (2018), item 27 (eqs 2.22 to 2.24).
     """
-    if isinstance(posterior, Inference):
-        posterior = posterior.posterior
+    known: AbstractPosterior = (
+        posterior.posterior if isinstance(posterior, Inference) else posterior
+    )
     inputs = float_array("X", X)
-    check_columns("X", inputs, posterior.n_inputs)
+    check_columns("X", inputs, known.n_inputs)
     check_finite("X", inputs)
-    process = getattr(posterior, "process", None)
+    process = getattr(known, "process", None)
     starts = range(0, len(inputs), ROWS)
     parts = [_parts(process, jnp.asarray(inputs[i : i + ROWS])) for i in starts]
     mean, var, prior, left = (
         np.concatenate([np.asarray(part) for part in each]) for each in zip(*parts, strict=True)
     )
-    if posterior.vector:
+    if known.vector:
         mean, var = mean[:, 0], var[:, 0]
     return FunctionParts(mean, var, prior, left)
 

@@ -7,7 +7,6 @@ minibatches may follow, in which kernel, patches and beliefs are learned togethe
 """
 
 import dataclasses
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -31,6 +30,7 @@ from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import Constant
 from cavity.models.gp import GP
 from cavity.models.remembered import tied_sites_of
+from cavity.numerics.callers import warn_caller
 from cavity.numerics.text import plural
 from cavity.parameters import bijections
 
@@ -236,10 +236,7 @@ def _together(
 
 
 def _warn_of_steps(why: str) -> None:
-    warnings.warn(
-        f"{why}, so that the model stays as it was: give larger batches, or fewer steps",
-        stacklevel=2,
-    )
+    warn_caller(f"{why}, so that the model stays as it was: give larger batches, or fewer steps")
 
 
 def _regression(
@@ -275,11 +272,10 @@ def _regression(
     def judged(learned: FitResult) -> tuple[Parts, str]:
         others = X[test], Y[test]
         if held and _density(learned, *others) < _density(first, *others):
-            warnings.warn(
+            warn_caller(
                 f"learning on {len(train)} images made predictions of {held} others worse, so "
                 "that the kernel keeps its starting values: give more images or more inducing "
-                "patches",
-                stacklevel=2,
+                "patches"
             )
             return start, UNLEARNED
         found: Any = learned.model
@@ -298,7 +294,7 @@ def _regression(
 def _unlearned(run: Run, start: Parts) -> tuple[Parts, str]:
     """The start, where learning failed."""
     failure = run.account.failure
-    warnings.warn(f"the kernel keeps its starting values: {failure}", stacklevel=2)
+    warn_caller(f"the kernel keeps its starting values: {failure}")
     return start, UNLEARNED
 
 

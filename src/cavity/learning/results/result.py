@@ -3,7 +3,7 @@
 import dataclasses
 import html
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,17 +16,13 @@ from cavity.learning.results.at_bounds import AtBound
 from cavity.learning.results.row_diagnostics import RowDiagnostics
 from cavity.learning.results.unseen_periods import UnseenPeriod
 from cavity.models.base import AbstractModel
-from cavity.models.posterior import AbstractPosterior
 from cavity.parameters import bijections
 from cavity.parameters.priors import flat
 from cavity.parameters.table import html_table, table
 
-# What `AbstractModel.posterior` returns: checkers of types take it for that of a Gaussian process;
-# a model of other variables may return anything.
-if TYPE_CHECKING:
-    Posterior = AbstractPosterior
-else:
-    Posterior = Any
+# What `AbstractModel.posterior` returns: of a Gaussian process an `AbstractPosterior`, of other
+# variables anything. Checkers of types do not know which.
+Posterior = Any
 
 
 R = TypeVar("R", bound="Inference")
@@ -67,7 +63,7 @@ class Inference:
     sites: ConvergenceReport
     found: Any
     left_out: RowDiagnostics | None = dataclasses.field(repr=False)
-    chains: Chains | None = dataclasses.field(default=None, kw_only=True)
+    chains: Chains | Any = dataclasses.field(default=None, kw_only=True)
     streamed: bool = dataclasses.field(default=False, kw_only=True)
     n_rows: int = dataclasses.field(default=0, kw_only=True)
     blocked: Data | None = dataclasses.field(default=None, repr=False, kw_only=True)
@@ -234,7 +230,7 @@ class FitResult(Inference):
             they started: all that are learned, where the outputs do not vary; `message` says so.
     """
 
-    model: AbstractModel
+    model: Any  # an AbstractModel, whose parts depend on its class
     objective: Any  # a float, or None
     history: tuple[float, ...]
     n_iterations: int

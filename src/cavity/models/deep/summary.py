@@ -4,6 +4,7 @@ from typing import NamedTuple, cast
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.models.deep.layer import CONSTANT
@@ -38,12 +39,13 @@ class LayerSummary(NamedTuple):
     uncertainty: float
 
 
-def summarise(posterior: DeepPosterior, X: Array) -> list[LayerSummary]:
+def summarise(posterior: DeepPosterior, X: ArrayLike) -> list[LayerSummary]:
     """Summarise every layer at the rows of X, (n, D) with at least two different rows.
 
     Inputs of a layer are the mean outputs of the one below; latent inputs are zero, their mean.
     """
-    inputs, summaries = jnp.asarray(X), []
+    X = jnp.asarray(X)
+    inputs, summaries = X, []
     if posterior.latent_inputs:
         inputs = jnp.zeros((len(X), posterior.latent_inputs), inputs.dtype)
     for i, layer in enumerate(posterior.layers):

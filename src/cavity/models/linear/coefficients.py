@@ -58,7 +58,7 @@ class Coefficients:
     upper: np.ndarray
     negative: np.ndarray
     positive: np.ndarray
-    inclusion: np.ndarray | None
+    inclusion: np.ndarray | Any
     intercept: tuple[np.ndarray, np.ndarray] | None
 
     def select(self, fdr: float = 0.1, output: int | None = None) -> np.ndarray:

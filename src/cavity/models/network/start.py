@@ -1,6 +1,5 @@
 """Weights that a search for the posterior of a network starts from."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.numerics.callers import warn_caller
 from cavity.numerics.types import Array, Float
 from cavity.parameters import fixed
 
@@ -84,9 +84,8 @@ def _apart(hidden: Any, inner: tuple[Any, ...], output: Any) -> tuple[Any, Any, 
         scale = 0.1 * (np.sqrt(np.mean(weights**2)) or 1.0)
         layers[number], moved = weights + scale * random.standard_normal(weights.shape), True
     if moved:
-        warnings.warn(
+        warn_caller(
             "units of the start are alike, and would stay so: their weights were moved apart by "
-            "a tenth at random",
-            stacklevel=3,
+            "a tenth at random"
         )
     return layers[0], tuple(layers[1:]), output
