@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity import plots
+from cavity import drawing
 from cavity.estimators.layers import first_functions, layers_of
 from cavity.inducing.base import Points
 from cavity.inducing.sums import InBase, OfParts
@@ -59,7 +59,7 @@ class PatchModel:
         parts = self.parts
         shapes = parts.image_shape[:2], parts.patch_shape
         ends, by_place = (low, high), values.reshape(parts.grid)
-        plots.places(axes, by_place, *shapes, stride=parts.stride, ends=ends, **more)
+        drawing.places(axes, by_place, *shapes, stride=parts.stride, ends=ends, **more)
 
     @property
     def patches(self) -> np.ndarray:
@@ -151,10 +151,10 @@ def inducing_patches(found: PatchModel, classes: tuple[str, ...]) -> Picture:
 
     def draw(figure: Figure) -> None:
         grid = figure.subplots(shown, columns, squeeze=False)
-        for k, label in enumerate(plots.labels(names[:shown], 16)):
+        for k, label in enumerate(drawing.labels(names[:shown], 16)):
             order = np.argsort(-scores[:, k], kind="stable")[:columns]
             for axes, m in zip(grid[k], order, strict=True):
-                plots.pixels(axes, patches[m], ends, f"{scores[m, k]:+.2g}")
+                drawing.pixels(axes, patches[m], ends, f"{scores[m, k]:+.2g}")
             first: Any = grid[k, 0]  # the name of a row stands to the left of it
             first.set_ylabel(label, rotation=0, ha="right", va="center", labelpad=6)
 
@@ -268,14 +268,14 @@ def least_expected(
     images = encoded.X[rows][:, : math.prod(shape)].reshape(len(rows), *shape[:2], -1)
     ends = float(np.min(images)), float(np.max(images))
     most = float(np.max(np.abs(evidence))) or 1.0
-    short, numbers = plots.labels(classes, 12), encoded.numbers
+    short, numbers = drawing.labels(classes, 12), encoded.numbers
 
     def draw(figure: Figure) -> None:
         grid = figure.subplots(2, len(rows), squeeze=False)
         for i, n in enumerate(map(int, rows)):
             chance = float(np.exp(log_probabilities[n, labels[n]]))
             words = f"{short[labels[n]]}: {chance:.2g}"
-            plots.pixels(grid[0, i], images[i], ends, words)
+            drawing.pixels(grid[0, i], images[i], ends, words)
             grid[0, i].set_title(f"row {numbers[n]}")
             found.draw(grid[1, i], evidence[i], -most, most)
             grid[1, i].set_xlabel(f"against {short[rival[i]]}")

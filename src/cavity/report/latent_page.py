@@ -10,9 +10,9 @@ from scipy.special import ndtri
 
 from cavity.columns import cells
 from cavity.columns.column_types import evidence
+from cavity.drawing import BANDS
 from cavity.estimators.latent_map import LatentMap
 from cavity.likelihoods.support import Support
-from cavity.plots import BANDS
 from cavity.report import figures, latent_figures
 from cavity.report.figures import Outcome
 from cavity.report.model_section import common_facts, lead, learning

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from cavity.drawing import BANDS
 from cavity.estimators.predictions import Predictions, binary_probabilities
 from cavity.learning.results.result import Inference
 from cavity.likelihoods.predictive.numerical import NumericalPredictive
-from cavity.plots import BANDS
 from cavity.report.class_figures import ClassOutcome
 from cavity.report.columns import row_dates
 from cavity.report.figures import Outcome, Shown

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cavity.plots import ACCENT, FAINT, INK, MODEL, STYLE
+from cavity.drawing import ACCENT, FAINT, INK, MODEL, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from cavity.drawing import BANDS
 from cavity.estimators.layers import first_functions, weight_priors
 from cavity.inducing.base import Points
 from cavity.kernels.sum_over import plain_columns
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
-from cavity.plots import BANDS
 from cavity.report import class_figures, figures
 from cavity.report.leave_one_out import left_out_parts, left_out_rows
 from cavity.report.metric_descriptions import METRICS

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.plots.style import DASHES, FAINT, INK, MODEL, legend_above
+from cavity.drawing.style import DASHES, FAINT, INK, MODEL, legend_above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

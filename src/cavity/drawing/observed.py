@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.plots.style import DASHES, FAINT, INK, MODEL, legend_above, point_size
+from cavity.drawing.style import DASHES, FAINT, INK, MODEL, legend_above, point_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

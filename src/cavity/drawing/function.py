@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.plots.style import ACCENT, INK, MODEL, labels, point_size
+from cavity.drawing.style import ACCENT, INK, MODEL, labels, point_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

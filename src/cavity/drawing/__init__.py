@@ -2,15 +2,17 @@
 
 Each function draws on the axes that it is given and returns nothing:
 
-    fig, ax = plt.subplots()
-    cavity.plots.bands(ax, x, mean, quantiles)
-    cavity.plots.data(ax, x_train, y_train)
+    from cavity import drawing
 
-Fonts, sizes and axes are those of the caller's matplotlib settings, and what is drawn can be
+    fig, ax = plt.subplots()
+    drawing.bands(ax, x, mean, quantiles)
+    drawing.data(ax, x_train, y_train)
+
+`cavity.plots` makes them from models. Fonts, sizes and axes are those of the caller's matplotlib settings, and what is drawn can be
 changed afterwards. `STYLE` holds the settings of reports, for `matplotlib.rc_context(STYLE)`.
 """
 
-from cavity.plots.classes import (
+from cavity.drawing.classes import (
     class_areas,
     class_bars,
     class_histograms,
@@ -18,18 +20,18 @@ from cavity.plots.classes import (
     reliability,
     roc,
 )
-from cavity.plots.columns import MOST_NAMES, coefficients, relevance
-from cavity.plots.function import BANDS, bands, data, inducing_points, levels, point_gains, rug
-from cavity.plots.images import pixels, places
-from cavity.plots.latent import MOST_DEVIATIONS, embedding
-from cavity.plots.observed import (
+from cavity.drawing.columns import MOST_NAMES, coefficients, relevance
+from cavity.drawing.function import BANDS, bands, data, inducing_points, levels, point_gains, rug
+from cavity.drawing.images import pixels, places
+from cavity.drawing.latent import MOST_DEVIATIONS, embedding
+from cavity.drawing.observed import (
     MOST_BARS,
     MOST_POINTS,
     predictions,
     residual_histogram,
     residuals,
 )
-from cavity.plots.style import (
+from cavity.drawing.style import (
     ACCENT,
     COLOURS,
     DASHES,
@@ -42,8 +44,8 @@ from cavity.plots.style import (
     legend_above,
     space_dates,
 )
-from cavity.plots.time_series import forecast, moves, states, transition
-from cavity.plots.uncertainty import calibration, probability_transform
+from cavity.drawing.time_series import forecast, moves, states, transition
+from cavity.drawing.uncertainty import calibration, probability_transform
 
 __all__ = [
     "ACCENT",
