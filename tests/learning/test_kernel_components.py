@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import inducing, kernels, likelihoods, means
+from cavity import inducing, kernels, likelihoods, means, weights
 from cavity.diagnostics import kernel_components
 from cavity.learning.diagnostics.kernel_components import summands
 from tests.tolerances import assert_close
@@ -70,6 +70,14 @@ def test_of_a_sparse_one_they_are_what_inducing_points_say():
         assert_close(found.var[i], left, "factorised")
 
 
+def test_a_compressed_posterior_has_them_too():
+    result = infer(Z)
+    compressed = cavity.fitting.compressed(result.posterior)
+    one, other = (kernel_components(p, NEW) for p in (result.posterior, compressed))
+    assert_close(other.mean, one.mean, "factorised")
+    assert_close(other.var, one.var, "factorised")
+
+
 @pytest.mark.parametrize("points", [None, Z], ids=["full", "sparse"])
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_means_and_the_prior_mean_add_up(points, outputs):
@@ -116,11 +124,11 @@ def test_summands_keep_factors_and_columns():
 
 
 def test_what_has_no_components_says_so():
-    with pytest.raises(ValueError, match="kernel that is a sum.*this one is rbf"):
+    with pytest.raises(ValueError, match=r"kernel that is a sum.*this one is rbf"):
         kernel_components(infer(kernel=kernels.RBF()), NEW)
-    compressed = cavity.fitting.compressed(infer(Z).posterior)
+    linear = cavity.LinearModel(weights.Gaussian(1.0), likelihoods.Gaussian(0.1))
     with pytest.raises(ValueError, match="components are of one Gaussian process"):
-        kernel_components(compressed, NEW)
+        kernel_components(cavity.infer(linear, X, Y), NEW)
     with pytest.raises(ValueError, match="2 columns"):
         kernel_components(infer(), NEW[:, :1])
 

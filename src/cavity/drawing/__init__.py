@@ -8,8 +8,9 @@ Each function draws on the axes that it is given and returns nothing:
     drawing.bands(ax, x, mean, quantiles)
     drawing.data(ax, x_train, y_train)
 
-`cavity.plots` makes them from models. Fonts, sizes and axes are those of the caller's matplotlib settings, and what is drawn can be
-changed afterwards. `STYLE` holds the settings of reports, for `matplotlib.rc_context(STYLE)`.
+`cavity.plots` makes them from models. Fonts, sizes and axes are those of the caller's matplotlib
+settings, and what is drawn can be changed afterwards. `STYLE` holds the settings of reports, for
+`matplotlib.rc_context(STYLE)`.
 """
 
 from cavity.drawing.classes import (
