@@ -1,16 +1,15 @@
 """The pictures of a report, each with a caption that says how to read it."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity import drawing
-from cavity.learning.metrics.regression import coverage
-from cavity.likelihoods.predictive.numerical import NumericalPredictive
 from cavity.numerics.text import plural
+from cavity.report.figure_data import coverage_of
+from cavity.report.outcomes import Outcome
 from cavity.report.parameters import MEASURES, Relevance
 from cavity.report.sections import Picture
 from cavity.report.slices import Slice
@@ -24,12 +23,10 @@ else:
 
 MOST_DATA = 1_000  # points of a fit
 MOST_TICKS = 250  # of a rug
-SMALLEST = 1e-12  # probability that still has a normal deviate
 COUNTED = (
     " Intervals of counts hold at least their share, so the curve may lie above the line; the "
     "probability below a count includes half of its own."
 )
-_LEVELS = np.append(np.linspace(0.05, 0.95, 19), 0.99)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,61 +37,6 @@ class Shown:
     what: str = "The predictive mean"
     bands: str = "50 % and 95 % of new values, noise included"
     data: str = ""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Outcome:
-    """One target of a table and what a model says of it.
-
-    Attributes:
-        observed: targets, (N,).
-        mean: predictive means, (N,).
-        std: predictive deviations, noise included, (N,).
-        quantiles: at the probabilities `BANDS`, (N, 4).
-        rows: the numbers of the rows in the table, counted from 1, (N,).
-        table: the predictive distributions where they are not normal, else None.
-    """
-
-    observed: np.ndarray
-    mean: np.ndarray
-    std: np.ndarray
-    quantiles: np.ndarray
-    rows: np.ndarray
-    table: NumericalPredictive | None = None
-
-    @functools.cached_property
-    def below(self) -> np.ndarray:
-        """Predicted probability of a value below the observed one, (N,).
-
-        Of a count with half of its own.
-        """
-        from scipy.special import ndtr
-
-        if self.table is None:
-            return ndtr(self.residuals)
-        found = self.table.cdf(self.observed)
-        if self.table.discrete:
-            found = 0.5 * (found + self.table.cdf(self.observed - 1.0))
-        return found
-
-    @functools.cached_property
-    def residuals(self) -> np.ndarray:
-        """Standardised residuals, (N,); 0 where a prediction claims to be certain.
-
-        Where predictions are not normal, the normal deviates of the same probability.
-        """
-        from scipy.special import ndtri
-
-        if self.table is not None:
-            return ndtri(np.clip(self.below, SMALLEST, 1.0 - SMALLEST))
-        difference = self.observed - self.mean
-        return np.divide(difference, self.std, out=np.zeros_like(difference), where=self.std > 0)
-
-    def coverage(self, level: float) -> float:
-        """The share of rows in their central intervals."""
-        if self.table is not None:
-            return float(np.mean(self.table.within(self.observed, level)))
-        return coverage(self.observed, self.mean, self.std, level)
 
 
 def thinned(count: int, most: int) -> np.ndarray:
@@ -109,15 +51,11 @@ def thinned(count: int, most: int) -> np.ndarray:
 
 def calibration(outcome: Outcome) -> Picture:
     """Coverage of central intervals, and the histogram of the probability transform."""
-    from scipy.stats import binom
-
-    count = len(outcome.observed)
-    observed = np.array([outcome.coverage(level) for level in _LEVELS])
-    lower, upper = (binom.ppf(p, count, _LEVELS) / count for p in (0.025, 0.975))
+    count, found = len(outcome.observed), coverage_of(outcome)
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
-        drawing.calibration(left, _LEVELS, observed, lower, upper)
+        drawing.calibration(left, *found)
         drawing.probability_transform(right, outcome.below)
 
     inside = {level: outcome.coverage(level) for level in (0.5, 0.9)}

@@ -94,16 +94,16 @@ def kernel_components(
     """
     if isinstance(posterior, Inference):
         posterior = posterior.posterior
-    posterior = _function(posterior)
-    mean = _first(posterior.model.mean)
-    parts, called = _parts(posterior.model, names)
+    function = _function(posterior)
+    mean = _first(function.model.mean)
+    parts, called = _parts(function.model, names)
     inputs = float_array("X", X)
-    check_columns("X", inputs, posterior.n_inputs)
+    check_columns("X", inputs, function.n_inputs)
     check_finite("X", inputs)
     inputs = np.asarray(inputs)
     if mean.covariance is not None:
         parts, called = [*parts, mean.covariance], [*called, "linear mean"]
-    process, found = posterior.process, []
+    process, found = function.process, []
     for part in parts:
         try:
             own = only_of(process, part)
@@ -114,7 +114,7 @@ def kernel_components(
             ) from None
         found.append(_in_parts(own, mean, inputs))
     values, spreads, offsets = (np.stack(each) for each in zip(*found, strict=True))
-    shaped = (a[..., 0] if posterior.vector else a for a in (values, spreads, offsets[0]))
+    shaped = (a[..., 0] if function.vector else a for a in (values, spreads, offsets[0]))
     return KernelComponents(tuple(called), tuple(parts), *shaped)
 
 
