@@ -61,7 +61,9 @@ def summands(kernel: AbstractKernel) -> list[AbstractKernel]:
     """
     if isinstance(kernel, Sum):
         return [*summands(kernel.first), *summands(kernel.second)]
-    inner = summands(kernel.kernel) if isinstance(kernel, Scaled | Active) else []
+    if not isinstance(kernel, Scaled | Active):
+        return [kernel]
+    inner = summands(kernel.kernel)
     if len(inner) < 2:
         return [kernel]
     if isinstance(kernel, Active):
