@@ -1,7 +1,7 @@
 """Displays: numbers of a picture, which is drawn from them on any axes."""
 
 import abc
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ class AbstractDisplay(abc.ABC):
     """Numbers of a picture, which `plot` draws, as displays of scikit-learn.
 
     To implement:
-        `_draw`, and `panels`, `shape` and `size` where there are several.
+        `_draw`, and `panels` where there are several; `shape` and `size` where others suit.
 
     Attributes:
         ax_: matplotlib's axes of the picture; of several panels the first.
@@ -28,7 +28,6 @@ class AbstractDisplay(abc.ABC):
         figure_: the figure that they are in.
     """
 
-    size: ClassVar[tuple[float, float]] = (6.4, 4.2)  # of one panel, in inches
     ax_: Axes
     axes_: np.ndarray
     figure_: Figure | SubFigure
@@ -38,6 +37,11 @@ class AbstractDisplay(abc.ABC):
     def panels(self) -> int:
         """The number of panels."""
         return 1
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of a panel of a new figure, in inches."""
+        return (6.4, 4.2) if self.panels == 1 else (3.4, 2.8)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -72,8 +76,6 @@ class AbstractDisplay(abc.ABC):
         from matplotlib import pyplot
 
         (height, width), (w, h) = self.shape, self.size
-        if self.panels > 1:
-            w, h = min(w, 3.4), min(h, 2.8)
         _, grid = pyplot.subplots(
             height, width, squeeze=False, figsize=(w * width, h * height), layout="constrained"
         )

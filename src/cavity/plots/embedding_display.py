@@ -37,7 +37,11 @@ class EmbeddingDisplay(AbstractDisplay):
     std: np.ndarray | None = None
     colour: Sequence[Any] | None = None
     name: str = ""
-    size = (6.0, 4.8)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return 6.0, 4.8
 
     @classmethod
     def from_estimator(

@@ -61,7 +61,11 @@ class ForecastDisplay(AbstractDisplay):
     level: float = 0.9
     name: str = "y"
     dated: bool = False
-    size = (7.2, 3.6)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return 7.2, 3.6
 
     @classmethod
     def from_estimator(

@@ -205,18 +205,18 @@ def _check_one_column(subject: Subject) -> None:
         ValueError: with what to ask for.
     """
     check_no_pixels(subject.fitted, "function")
-    columns = subject.fitted.schema.inputs
-    if len(columns) > 1:
-        names = [column.name for column in columns]
+    names = [column.name for column in subject.fitted.schema.inputs]
+    if len(names) > 1:
         listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
         raise ValueError(
             f"cavity.plots.function is for a model of one column, and this one has {len(names)} "
             f"({listed}): draw a slice along one with cavity.plots.slices(model, X, "
             f"columns=[{names[0]!r}]), the others at typical values"
         )
-    if columns[0].kind != "numeric":
+    (column,) = subject.fitted.schema.inputs
+    if column.kind != "numeric":
         raise ValueError(
-            f"the column {columns[0].name!r} holds {columns[0].kind} values: "
+            f"the column {column.name!r} holds {column.kind} values: "
             "cavity.plots.slices(model, X) draws the function at each of them"
         )
 

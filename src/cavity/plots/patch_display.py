@@ -88,7 +88,10 @@ class PatchDisplay(AbstractDisplay):
         rows, columns = self.scores.shape
         return rows, columns
 
-    size = (0.9, 1.05)
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of a panel of a new figure, in inches."""
+        return 0.9, 1.05
 
     def _draw(self, axes: list[Axes]) -> None:
         rows = TellingPatches(self.names, self.pixels, self.scores)

@@ -227,7 +227,11 @@ class CalibrationDisplay(AbstractDisplay):
     upper: np.ndarray
     name: str = ""
     of_class: bool = False
-    size = (4.8, 4.6)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return 4.8, 4.6
 
     @classmethod
     def from_estimator(

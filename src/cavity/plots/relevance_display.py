@@ -96,6 +96,12 @@ class RelevanceDisplay(AbstractDisplay):
         """A panel for each part of the kernel."""
         return len(self.values)
 
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of a panel of a new figure, in inches."""
+        longest = min(max(map(len, self.values)), drawing.MOST_NAMES)
+        return (6.4 if self.panels == 1 else 3.4), 1.2 + 0.28 * longest
+
     def _draw(self, axes: list[Axes]) -> None:
         each = zip(axes, self.names, self.values, self.measures, self.titles, strict=True)
         for ax, names, values, measure, title in each:
@@ -105,9 +111,10 @@ class RelevanceDisplay(AbstractDisplay):
 
 def _of_parts(subject: Subject, word: str) -> list[Relevance]:
     """The relevance to each part of a model of rows."""
-    fitted, spread = subject.fitted, np.std(subject.encoded.X, axis=0)
+    fitted = subject.fitted
     if word == "network":
         return of_units(fitted.record)
+    spread = np.std(subject.encoded.X, axis=0)
     if word == "linear":
         table = model_coefficients(fitted, 0.1)
         size = np.abs(np.asarray(table["mean"], float)).reshape(-1, len(spread))
