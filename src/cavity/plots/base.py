@@ -1,6 +1,7 @@
 """Displays: numbers of a picture, which is drawn from them on any axes."""
 
 import abc
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,6 +144,13 @@ def _divided(ax: Axes, count: int, shape: tuple[int, int]) -> list[Axes]:
     each = [divmod(i, wide) for i in range(count)]
     size = 0.82 / wide, 0.74 / high
     return [ax.inset_axes((c / wide, 1.0 - (r + 0.9) / high, *size)) for r, c in each]
+
+
+def on_one_scale(axes: Sequence[Axes]) -> None:
+    """The same limits of the vertical axis for all panels."""
+    ends = np.array([ax.get_ylim() for ax in axes])
+    for ax in axes:
+        ax.set_ylim(ends[:, 0].min(), ends[:, 1].max())
 
 
 def percent(level: float) -> str:

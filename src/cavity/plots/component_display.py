@@ -12,7 +12,7 @@ from cavity.kernels.base import AbstractKernel, Active
 from cavity.learning.diagnostics.kernel_components import KernelComponents, kernel_components
 from cavity.learning.double_precision import in_double
 from cavity.likelihoods.support import Support
-from cavity.plots.base import AbstractDisplay
+from cavity.plots.base import AbstractDisplay, on_one_scale
 from cavity.plots.curves import Curve, check_level
 from cavity.plots.function_display import draw_bands
 from cavity.plots.subjects import check_no_pixels, place_among, subject_of, target_of
@@ -32,7 +32,7 @@ POINTS = 200
 
 @dataclasses.dataclass(eq=False, repr=False)
 class ComponentDisplay(AbstractDisplay):
-    """The posterior of each component of a function, in a panel of its own.
+    """The posterior of each component of a function, in a panel of its own; one scale for all.
 
     Made by `from_estimator`.
 
@@ -109,9 +109,10 @@ class ComponentDisplay(AbstractDisplay):
         return len(self.names)
 
     def _draw(self, axes: list[Axes]) -> None:
-        each = zip(axes, self.names, self.cuts, self.curves, strict=True)
-        for ax, name, cut, curve in each:
+        for ax, cut, curve in zip(axes, self.cuts, self.curves, strict=True):
             draw_bands(ax, cut.places, curve, self.level)
+        on_one_scale(axes)
+        for ax, name, cut in zip(axes, self.names, self.cuts, strict=True):
             ax.axhline(0.0, color=drawing.FAINT, linewidth=0.8, linestyle=drawing.DASHES)
             if len(cut.data):
                 drawing.rug(ax, cut.data[thinned(len(cut.data), MOST_TICKS)])

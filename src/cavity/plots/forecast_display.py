@@ -71,7 +71,7 @@ class ForecastDisplay(AbstractDisplay):
     def from_estimator(
         cls,
         model: Any,
-        fh: int = STEPS,
+        fh: Any = STEPS,
         X: Any = None,
         y: Any = None,
         *,

@@ -165,6 +165,7 @@ class FunctionDisplay(AbstractDisplay):
             if self.inducing is not None and len(self.inducing):
                 drawing.inducing_points(ax, self.inducing)
         ax.set(xlabel=drawing.label(self.x_name), ylabel=drawing.label(self.y_name))
+        drawing.space_dates(ax)
         self._legend()
 
 

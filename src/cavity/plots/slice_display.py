@@ -1,13 +1,12 @@
 """A model along one of several columns each: slices, and partial effects."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity import drawing
-from cavity.plots.base import AbstractDisplay
+from cavity.plots.base import AbstractDisplay, on_one_scale
 from cavity.plots.curves import Curve, check_level, curves, partial_curves
 from cavity.plots.function_display import draw_bands, four, y_name_of
 from cavity.plots.subjects import check_no_pixels, place_among, subject_of, target_of
@@ -113,7 +112,7 @@ class SliceDisplay(AbstractDisplay):
         for ax, cut, curve, name in zip(axes, self.cuts, self.curves, names, strict=True):
             self._panel(ax, cut, curve)
             ax.set_xlabel(name)
-        _on_one_scale(axes)
+        on_one_scale(axes)
         for ax, cut in zip(axes, self.cuts, strict=True):
             if not cut.levels and len(cut.data):
                 drawing.rug(ax, cut.data[thinned(len(cut.data), MOST_TICKS)])
@@ -135,13 +134,6 @@ class SliceDisplay(AbstractDisplay):
             drawing.levels(ax, cut.levels, curve.mean, four(curve))
         else:
             draw_bands(ax, cut.places, curve, self.level)
-
-
-def _on_one_scale(axes: Sequence[Axes]) -> None:
-    """The same limits of the vertical axis for all panels."""
-    ends = np.array([ax.get_ylim() for ax in axes])
-    for ax in axes:
-        ax.set_ylim(ends[:, 0].min(), ends[:, 1].max())
 
 
 def _chosen(subject: Subject, columns: Any, target: int, points: int) -> list[Slice]:
