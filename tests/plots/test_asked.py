@@ -42,7 +42,7 @@ def test_axes_are_new_given_or_divided():
 
 
 def test_what_is_no_axes_is_refused():
-    with pytest.raises(TypeError, match="ax must be matplotlib's axes.*given Figure"):
+    with pytest.raises(TypeError, match=r"ax must be matplotlib's axes.*given Figure"):
         plots.function(models.result(), ax=Figure())
     with pytest.raises(TypeError, match="given int"):
         plots.function(models.result(), ax=3)

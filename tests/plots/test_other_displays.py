@@ -68,7 +68,7 @@ def test_calibration_of_classes_is_reliability():
     with pytest.raises(ValueError, match="there is no class 'hi'"):
         plots.calibration(model, X[:, None], labels, target="hi")
     for kind in (plots.predictions, plots.residuals):
-        with pytest.raises(ValueError, match="classes high, low apart: cavity.plots.calibration"):
+        with pytest.raises(ValueError, match=r"classes high, low apart: cavity.plots.calibration"):
             kind(model, X[:, None], labels)
 
 

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class AbstractDisplay(abc.ABC):
         abreast = 2 if count == 4 else min(count, MOST_ABREAST)
         return -(-count // abreast), abreast
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: object = None) -> Self:
         """Draws the picture.
 
         Args:
@@ -100,7 +100,7 @@ class AbstractDisplay(abc.ABC):
         """Draws on so many axes as there are panels."""
 
 
-def panels_on(ax: Any, count: int, shape: tuple[int, int]) -> list[Axes]:
+def panels_on(ax: object, count: int, shape: tuple[int, int]) -> list[Axes]:
     """So many panels on axes of the caller.
 
     Args:

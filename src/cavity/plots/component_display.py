@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import numpy as np
@@ -56,14 +56,14 @@ class ComponentDisplay(AbstractDisplay):
     @in_double
     def from_estimator(
         cls,
-        model: Any,
-        X: Any = None,
+        model: object,
+        X: object = None,
         *,
-        column: Any = None,
-        target: Any = None,
+        column: object = None,
+        target: object = None,
         level: float = 0.9,
-        ax: Any = None,
-    ) -> "ComponentDisplay":
+        ax: object = None,
+    ) -> Self:
         """Draws each component of a function whose kernel is a sum, such as "rbf + periodic".
 
         Components are functions about zero. With the prior mean they add up to the function, and
@@ -123,7 +123,7 @@ class ComponentDisplay(AbstractDisplay):
         self._legend()
 
 
-def _target(subject: Subject, target: Any) -> tuple[int, str]:
+def _target(subject: Subject, target: object) -> tuple[int, str]:
     """The place of an output or of a class, and what its axis is called."""
     fitted, classes = subject.fitted, subject.fitted.classes
     if len(classes) > 2:
@@ -142,7 +142,7 @@ def _target(subject: Subject, target: Any) -> tuple[int, str]:
     return place, name if real else f"function of {name}"
 
 
-def _cut(subject: Subject, kernel: AbstractKernel, column: Any) -> Slice:
+def _cut(subject: Subject, kernel: AbstractKernel, column: object) -> Slice:
     """Where a component is drawn.
 
     Raises:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -45,8 +45,8 @@ class EmbeddingDisplay(AbstractDisplay):
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any = None, *, colour: Any = None, ax: Any = None
-    ) -> "EmbeddingDisplay":
+        cls, model: object, X: object = None, *, colour: object = None, ax: object = None
+    ) -> Self:
         """Draws rows in the latent space of an embedding.
 
         Args:
@@ -69,8 +69,8 @@ class EmbeddingDisplay(AbstractDisplay):
 
     @classmethod
     def from_predictions(
-        cls, mean: Any, std: Any = None, *, colour: Any = None, ax: Any = None
-    ) -> "EmbeddingDisplay":
+        cls, mean: object, std: object = None, *, colour: object = None, ax: object = None
+    ) -> Self:
         """Draws latent points.
 
         Args:
@@ -86,12 +86,14 @@ class EmbeddingDisplay(AbstractDisplay):
             TypeError: for an `ax` that is no axes.
             ValueError: for colours of another number of rows.
         """
-        mean = np.asarray(mean, float)
-        if colour is not None and len(colour) != len(mean):
-            raise ValueError(f"colour has {len(colour)} entries, there are {len(mean)} rows")
+        points, values = np.asarray(mean, float), None
+        if colour is not None:
+            values = np.asarray(colour).tolist()
+            if len(values) != len(points):
+                raise ValueError(f"colour has {len(values)} entries, there are {len(points)} rows")
         name = str(getattr(colour, "name", None) or "colour")
-        values = None if colour is None else np.asarray(colour).tolist()
-        return cls(mean, None if std is None else np.asarray(std, float), values, name).plot(ax)
+        spread = None if std is None else np.asarray(std, float)
+        return cls(points, spread, values, name).plot(ax)
 
     def _draw(self, axes: list[Axes]) -> None:
         (ax,) = axes
@@ -101,7 +103,7 @@ class EmbeddingDisplay(AbstractDisplay):
         drawing.embedding(ax, self.mean[rows], std, colour, self.name)
 
 
-def _latent(model: Any, X: Any) -> Gaussians:
+def _latent(model: object, X: object) -> Gaussians:
     """Latent points of the rows of the fit, or of others."""
     if isinstance(model, GPEmbedding):
         if X is None:

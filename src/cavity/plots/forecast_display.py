@@ -1,7 +1,7 @@
 """The forecast of a time series, behind its last rows."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class _Rows(NamedTuple):
     past: np.ndarray
     mean: np.ndarray
     values: np.ndarray
-    times: Any
+    times: np.ndarray | None
     name: str
 
 
@@ -70,17 +70,17 @@ class ForecastDisplay(AbstractDisplay):
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
-        fh: Any = STEPS,
-        X: Any = None,
-        y: Any = None,
+        model: object,
+        fh: object = STEPS,
+        X: object = None,
+        y: object = None,
         *,
-        target: Any = None,
-        series: Any = None,
+        target: object = None,
+        series: object = None,
         n_past: int = PAST,
         level: float = 0.9,
-        ax: Any = None,
-    ) -> "ForecastDisplay":
+        ax: object = None,
+    ) -> Self:
         """Draws the forecast of an output behind the last rows of the fit.
 
         Args:
@@ -111,11 +111,14 @@ class ForecastDisplay(AbstractDisplay):
                 f"{fh!r}, {n_past!r}"
             )
         ends = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
-        tell = _of_estimator if isinstance(model, GPForecaster) else _of_result
-        rows = tell(model, int(fh), X, (target, series), ends)
+        which = target, series
+        if isinstance(model, GPForecaster):
+            rows = _of_estimator(model, int(fh), X, which, ends)
+        else:
+            rows = _of_result(model, int(fh), X, which, ends)
         came, dated = None, rows.times is not None
         if y is not None:
-            given = np.asarray(y, float).reshape(len(y), -1)
+            given = np.atleast_2d(np.asarray(y, float).T).T
             column = place_among("output", target, _names(model)) if given.shape[1] > 1 else 0
             came = np.full(len(rows.mean), np.nan)
             came[: len(given)] = given[: len(came), column]
@@ -159,7 +162,7 @@ class ForecastDisplay(AbstractDisplay):
         self._legend()
 
 
-def _names(model: Any) -> list[str]:
+def _names(model: object) -> list[str]:
     """The names of the outputs."""
     if isinstance(model, GPForecaster):
         return [*model.rows_and_names[1]]
@@ -167,7 +170,7 @@ def _names(model: Any) -> list[str]:
     return [f"y{i}" for i in range(count)] if count > 1 else ["y"]
 
 
-def _place(model: Any, target: Any) -> int:
+def _place(model: object, target: object) -> int:
     """The place of an output.
 
     Raises:
@@ -183,7 +186,7 @@ def _place(model: Any, target: Any) -> int:
 
 
 def _of_estimator(
-    model: GPForecaster, steps: int, X: Any, which: tuple[Any, Any], ends: np.ndarray
+    model: GPForecaster, steps: int, X: object, which: tuple[object, object], ends: np.ndarray
 ) -> _Rows:
     """The rows of a fitted forecaster."""
     target, series = which
@@ -208,7 +211,9 @@ def _of_estimator(
     return _Rows(past[:, place], mean, band.T, _times(data.index, steps), name)
 
 
-def _of_result(model: Any, steps: int, X: Any, which: tuple[Any, Any], ends: np.ndarray) -> _Rows:
+def _of_result(
+    model: object, steps: int, X: object, which: tuple[object, object], ends: np.ndarray
+) -> _Rows:
     """The rows of a result."""
     posterior, place = posterior_of(model), _place(model, which[0])
     if which[1] is not None:
@@ -226,7 +231,7 @@ def _of_result(model: Any, steps: int, X: Any, which: tuple[Any, Any], ends: np.
     return _Rows(past, mean, band.T, None, _names(model)[place])
 
 
-def _times(index: Any, steps: int) -> np.ndarray | None:
+def _times(index: object, steps: int) -> np.ndarray | None:
     """Dates of the rows of a fit and of the next; None without, and where they cannot go on."""
     after = None if index is None else following(index, steps)
     if after is None:

@@ -1,9 +1,10 @@
 """The function of a single column, with its bands and the data."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity import drawing
 from cavity.plots.base import AbstractDisplay, percent
@@ -57,16 +58,16 @@ class FunctionDisplay(AbstractDisplay):
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
-        X: Any = None,
-        y: Any = None,
+        model: object,
+        X: object = None,
+        y: object = None,
         *,
-        target: Any = None,
+        target: object = None,
         level: float = 0.9,
-        noise_variance: Any = None,
-        exposure: Any = None,
-        ax: Any = None,
-    ) -> "FunctionDisplay":
+        noise_variance: object = None,
+        exposure: object = None,
+        ax: object = None,
+    ) -> Self:
         """Draws the function of a model of one column.
 
         Args:
@@ -91,7 +92,7 @@ class FunctionDisplay(AbstractDisplay):
         """
         check_level(level)
         side = {"noise_variance": noise_variance, "exposure": exposure}
-        subject = subject_of(model, "function", X, y, **side)
+        subject = subject_of(model, "function", X, y, side=side)
         _check_one_column(subject)
         fitted, place = subject.fitted, target_of(subject.fitted, target)
         x = subject.encoded.X[:, 0]
@@ -116,16 +117,16 @@ class FunctionDisplay(AbstractDisplay):
     @classmethod
     def from_predictions(
         cls,
-        x: Any,
-        mean: Any,
+        x: object,
+        mean: object,
         *,
-        function: Any = None,
-        values: Any = None,
-        data: Any = None,
+        function: object = None,
+        values: object = None,
+        data: tuple[ArrayLike, ArrayLike] | None = None,
         level: float = 0.9,
         names: tuple[str, str] = ("x", "y"),
-        ax: Any = None,
-    ) -> "FunctionDisplay":
+        ax: object = None,
+    ) -> Self:
         """Draws a function of arrays.
 
         Args:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from cavity import drawing
 from cavity.drawing import ACCENT, FAINT
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.function_display import FunctionDisplay
-from cavity.plots.subjects import check_no_pixels, place_among, subject_of
+from cavity.plots.subjects import check_no_pixels, listed, place_among, subject_of
 from cavity.report.figure_data import inducing_points as points_of
 from cavity.report.figures import MOST_DATA, thinned
 from cavity.report.subject import Subject
@@ -41,8 +41,14 @@ class InducingDisplay(AbstractDisplay):
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any = None, *, columns: Any = None, target: Any = None, ax: Any = None
-    ) -> "InducingDisplay":
+        cls,
+        model: object,
+        X: object = None,
+        *,
+        columns: object = None,
+        target: object = None,
+        ax: object = None,
+    ) -> Self:
         """Draws the inducing points of a model, of a deep one those of its first layer.
 
         Args:
@@ -79,7 +85,7 @@ class InducingDisplay(AbstractDisplay):
         names = [schema.features[i] for i in pair]
         return cls(Z[:, pair], subject.encoded.X[:, pair], names).plot(ax)
 
-    def plot(self, ax: Any = None) -> "InducingDisplay":
+    def plot(self, ax: object = None) -> Self:
         """Draws the picture; see `AbstractDisplay.plot`."""
         if self.function is None:
             return super().plot(ax)
@@ -99,7 +105,7 @@ class InducingDisplay(AbstractDisplay):
         drawing.legend_above(ax)
 
 
-def _pair(subject: Subject, columns: Any) -> list[int]:
+def _pair(subject: Subject, columns: object) -> list[int]:
     """The places of two features.
 
     Raises:
@@ -112,7 +118,7 @@ def _pair(subject: Subject, columns: Any) -> list[int]:
             f"which, such as columns={[*features[:2]]}"
         )
     asked = features if columns is None else columns
-    asked = [asked] if isinstance(asked, str | int | np.integer) else [*asked]
+    asked = listed(asked)
     if len(asked) != 2:
         raise ValueError(f"inducing points are drawn in two columns, given {len(asked)}")
     return [place_among("column", name, features) for name in asked]

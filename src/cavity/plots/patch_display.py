@@ -1,7 +1,7 @@
 """The inducing patches of models of images."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -40,8 +40,8 @@ class PatchDisplay(AbstractDisplay):
 
     @classmethod
     def from_estimator(
-        cls, model: Any, *, n_patches: int = MOST_PATCHES, ax: Any = None
-    ) -> "PatchDisplay":
+        cls, model: object, *, n_patches: int = MOST_PATCHES, ax: object = None
+    ) -> Self:
         """Draws the inducing patches that speak for each class most.
 
         Args:

@@ -1,7 +1,8 @@
 """Predictions beside what was observed: predicted values, residuals, calibration."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -21,14 +22,14 @@ else:
 
 
 def outcome_of(
-    model: Any, kind: str, X: Any, y: Any, target: Any, **side: Any
+    model: object, kind: str, X: object, y: object, target: object, side: Mapping[str, object]
 ) -> tuple[Outcome, str]:
     """A target of rows beside the predictions of a model, and its name.
 
     Raises:
         ValueError: for classes, which have other pictures, and as `subject_of`.
     """
-    subject = subject_of(model, kind, X, y, needs="y", **side)
+    subject = subject_of(model, kind, X, y, needs="y", side=side)
     classes = subject.fitted.classes
     if classes:
         raise ValueError(
@@ -40,7 +41,7 @@ def outcome_of(
     return subject.outcomes[place], subject.fitted.targets[place]
 
 
-def normal_outcome(y_true: Any, y_pred: Any, y_std: Any) -> Outcome:
+def normal_outcome(y_true: object, y_pred: object, y_std: object) -> Outcome:
     """Observed values beside normal predictions.
 
     Raises:
@@ -81,15 +82,15 @@ class PredictionDisplay(AbstractDisplay):
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
-        X: Any = None,
-        y: Any = None,
+        model: object,
+        X: object = None,
+        y: object = None,
         *,
-        target: Any = None,
-        noise_variance: Any = None,
-        exposure: Any = None,
-        ax: Any = None,
-    ) -> "PredictionDisplay":
+        target: object = None,
+        noise_variance: object = None,
+        exposure: object = None,
+        ax: object = None,
+    ) -> Self:
         """Draws predicted against observed values.
 
         Args:
@@ -110,13 +111,19 @@ class PredictionDisplay(AbstractDisplay):
             ValueError: for models of classes, targets that are not there, and unusable data.
         """
         side = {"noise_variance": noise_variance, "exposure": exposure}
-        outcome, name = outcome_of(model, "predictions", X, y, target, **side)
+        outcome, name = outcome_of(model, "predictions", X, y, target, side=side)
         return cls._of(outcome, name).plot(ax)
 
     @classmethod
     def from_predictions(
-        cls, y_true: Any, y_pred: Any, y_std: Any = None, *, name: str = "", ax: Any = None
-    ) -> "PredictionDisplay":
+        cls,
+        y_true: object,
+        y_pred: object,
+        y_std: object = None,
+        *,
+        name: str = "",
+        ax: object = None,
+    ) -> Self:
         """Draws predicted against observed values of arrays.
 
         Args:
@@ -133,11 +140,11 @@ class PredictionDisplay(AbstractDisplay):
             TypeError: for an `ax` that is no axes.
             ValueError: for arrays of different lengths.
         """
-        std = np.full(np.shape(y_pred), np.nan) if y_std is None else y_std
+        std = np.full(np.asarray(y_pred).shape, np.nan) if y_std is None else y_std
         return cls._of(normal_outcome(y_true, y_pred, std), name).plot(ax)
 
     @classmethod
-    def _of(cls, outcome: Outcome, name: str) -> "PredictionDisplay":
+    def _of(cls, outcome: Outcome, name: str) -> Self:
         ends = outcome.quantiles[:, 0], outcome.quantiles[:, -1]
         return cls(outcome.observed, outcome.mean, *ends, name)
 
@@ -169,27 +176,27 @@ class ResidualDisplay(AbstractDisplay):
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
-        X: Any = None,
-        y: Any = None,
+        model: object,
+        X: object = None,
+        y: object = None,
         *,
-        target: Any = None,
-        noise_variance: Any = None,
-        exposure: Any = None,
-        ax: Any = None,
-    ) -> "ResidualDisplay":
+        target: object = None,
+        noise_variance: object = None,
+        exposure: object = None,
+        ax: object = None,
+    ) -> Self:
         """Draws standardised residuals against predictions.
 
         Arguments, result and errors are those of `PredictionDisplay.from_estimator`.
         """
         side = {"noise_variance": noise_variance, "exposure": exposure}
-        outcome, name = outcome_of(model, "residuals", X, y, target, **side)
+        outcome, name = outcome_of(model, "residuals", X, y, target, side=side)
         return cls(outcome.mean, outcome.residuals, name).plot(ax)
 
     @classmethod
     def from_predictions(
-        cls, y_true: Any, y_pred: Any, y_std: Any, *, name: str = "", ax: Any = None
-    ) -> "ResidualDisplay":
+        cls, y_true: object, y_pred: object, y_std: object, *, name: str = "", ax: object = None
+    ) -> Self:
         """Draws standardised residuals of arrays.
 
         Arguments, result and errors are those of `PredictionDisplay.from_predictions`.
@@ -236,15 +243,15 @@ class CalibrationDisplay(AbstractDisplay):
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
-        X: Any = None,
-        y: Any = None,
+        model: object,
+        X: object = None,
+        y: object = None,
         *,
-        target: Any = None,
-        noise_variance: Any = None,
-        exposure: Any = None,
-        ax: Any = None,
-    ) -> "CalibrationDisplay":
+        target: object = None,
+        noise_variance: object = None,
+        exposure: object = None,
+        ax: object = None,
+    ) -> Self:
         """Draws how far the stated uncertainty of a model is right.
 
         Args:
@@ -267,7 +274,7 @@ class CalibrationDisplay(AbstractDisplay):
                 there, and unusable data.
         """
         side = {"noise_variance": noise_variance, "exposure": exposure}
-        subject = subject_of(model, "calibration", X, y, needs="y", **side)
+        subject = subject_of(model, "calibration", X, y, needs="y", side=side)
         if subject.fitted.classes:
             place = _class_of(subject, target)
             return cls._of_class(subject.class_outcome, place).plot(ax)
@@ -276,8 +283,14 @@ class CalibrationDisplay(AbstractDisplay):
 
     @classmethod
     def from_predictions(
-        cls, y_true: Any, y_pred: Any, y_std: Any = None, *, name: str = "", ax: Any = None
-    ) -> "CalibrationDisplay":
+        cls,
+        y_true: object,
+        y_pred: object,
+        y_std: object = None,
+        *,
+        name: str = "",
+        ax: object = None,
+    ) -> Self:
         """Draws how far stated uncertainty is right, from arrays.
 
         Args:
@@ -309,11 +322,11 @@ class CalibrationDisplay(AbstractDisplay):
         return cls._of_class(ClassOutcome(labels.astype(int), both, ("", name)), 1).plot(ax)
 
     @classmethod
-    def _of_target(cls, outcome: Outcome, name: str) -> "CalibrationDisplay":
+    def _of_target(cls, outcome: Outcome, name: str) -> Self:
         return cls(*coverage_of(outcome), name)
 
     @classmethod
-    def _of_class(cls, outcome: ClassOutcome, place: int) -> "CalibrationDisplay":
+    def _of_class(cls, outcome: ClassOutcome, place: int) -> Self:
         bins, lower, upper = outcome.reliability(place)
         name = outcome.classes[place]
         return cls(bins.predicted, bins.observed, lower, upper, name, of_class=True)
@@ -330,7 +343,7 @@ class CalibrationDisplay(AbstractDisplay):
         drawing.legend_above(ax)
 
 
-def _class_of(subject: Subject, target: Any) -> int:
+def _class_of(subject: Subject, target: object) -> int:
     """The place of the class that was asked for, of two the second.
 
     Raises:

@@ -1,7 +1,7 @@
 """The relevance of columns, or of latent dimensions."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class RelevanceDisplay(AbstractDisplay):
     titles: list[str]
 
     @classmethod
-    def from_estimator(cls, model: Any, X: Any = None, *, ax: Any = None) -> "RelevanceDisplay":
+    def from_estimator(cls, model: object, X: object = None, *, ax: object = None) -> Self:
         """Draws how much each column matters to a model.
 
         Of a Gaussian process it is the spread of a column by its lengthscale, or its spread times
@@ -85,7 +85,7 @@ class RelevanceDisplay(AbstractDisplay):
         return cls(names, values, measures, titles).plot(ax)
 
     @classmethod
-    def _of_dimensions(cls, model: Any) -> "RelevanceDisplay":
+    def _of_dimensions(cls, model: object) -> Self:
         """Of an embedding."""
         shares = np.sort(np.asarray(posterior_of(model).relevance, float))[::-1]
         names = [f"dimension {i}" for i in range(1, len(shares) + 1)]

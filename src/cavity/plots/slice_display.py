@@ -1,7 +1,7 @@
 """A model along one of several columns each: slices, and partial effects."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from cavity import drawing
 from cavity.plots.base import AbstractDisplay, on_one_scale
 from cavity.plots.curves import Curve, check_level, curves, partial_curves
 from cavity.plots.function_display import draw_bands, four, y_name_of
-from cavity.plots.subjects import check_no_pixels, place_among, subject_of, target_of
+from cavity.plots.subjects import check_no_pixels, listed, place_among, subject_of, target_of
 from cavity.report.figure_data import order_of_swings
 from cavity.report.figures import MOST_TICKS, thinned
 from cavity.report.slices import Slice
@@ -52,17 +52,17 @@ class SliceDisplay(AbstractDisplay):
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
-        X: Any = None,
+        model: object,
+        X: object = None,
         *,
-        columns: Any = None,
+        columns: object = None,
         kind: str = "typical",
-        target: Any = None,
+        target: object = None,
         level: float = 0.9,
-        noise_variance: Any = None,
-        exposure: Any = None,
-        ax: Any = None,
-    ) -> "SliceDisplay":
+        noise_variance: object = None,
+        exposure: object = None,
+        ax: object = None,
+    ) -> Self:
         """Draws a model along one column at a time, in a panel for each.
 
         Args:
@@ -93,7 +93,7 @@ class SliceDisplay(AbstractDisplay):
             raise ValueError(f"kind must be 'typical' or 'partial', given {kind!r}")
         called = "slices" if kind == "typical" else "partial_effects"
         side = {"noise_variance": noise_variance, "exposure": exposure}
-        subject = subject_of(model, called, X, needs="X", **side)
+        subject = subject_of(model, called, X, needs="X", side=side)
         check_no_pixels(subject.fitted, called)
         place = target_of(subject.fitted, target)
         cuts = _chosen(subject, columns, place, POINTS if kind == "typical" else FEW_POINTS)
@@ -136,7 +136,7 @@ class SliceDisplay(AbstractDisplay):
             draw_bands(ax, cut.places, curve, self.level)
 
 
-def _chosen(subject: Subject, columns: Any, target: int, points: int) -> list[Slice]:
+def _chosen(subject: Subject, columns: object, target: int, points: int) -> list[Slice]:
     """Slices along the columns that were asked for, or along all.
 
     Raises:
@@ -145,8 +145,7 @@ def _chosen(subject: Subject, columns: Any, target: int, points: int) -> list[Sl
     schema, X = subject.fitted.schema, subject.encoded.X
     names = [column.name for column in schema.inputs]
     if columns is not None:
-        asked = [columns] if isinstance(columns, str | int | np.integer) else [*columns]
-        places = [place_among("column", name, names) for name in asked]
+        places = [place_among("column", name, names) for name in listed(columns)]
         if not places:
             raise ValueError("columns are none: name at least one")
         return slices_along(schema, X, points, [names[i] for i in places])
@@ -179,7 +178,7 @@ def _order(subject: Subject, coarse: list[Slice], target: int) -> list[int]:
 slices = SliceDisplay.from_estimator
 
 
-def partial_effects(model: Any, X: Any = None, **options: Any) -> SliceDisplay:
+def partial_effects(model: object, X: object = None, **options: Any) -> SliceDisplay:
     """Draws predictions along one column each, averaged over rows; see `SliceDisplay`.
 
     Args:

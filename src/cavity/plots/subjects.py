@@ -1,7 +1,7 @@
 """Models that are drawn: fitted estimators, results and posteriors, in one form."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
 
 
-def checked(model: Any, kind: str) -> str:
+def checked(model: object, kind: str) -> str:
     """The word of the family of a model that has a kind of picture.
 
     Args:
@@ -65,7 +65,7 @@ def _word_of(posterior: Any) -> str:
     return "deep" if layers_of(posterior.model) else "gp"
 
 
-def posterior_of(model: Any) -> Any:
+def posterior_of(model: object) -> Any:
     """The posterior of a result, of itself or of a fitted estimator.
 
     Raises:
@@ -83,7 +83,7 @@ def posterior_of(model: Any) -> Any:
     )
 
 
-def _hint(model: Any) -> str:
+def _hint(model: object) -> str:
     """What to do with other things that are given."""
     names = {base.__name__ for base in type(model).__mro__}
     if isinstance(model, str | Path):
@@ -98,7 +98,13 @@ def _hint(model: Any) -> str:
 
 
 def subject_of(
-    model: Any, kind: str, X: Any = None, y: Any = None, *, needs: str = "", **side: Any
+    model: object,
+    kind: str,
+    X: object = None,
+    y: object = None,
+    *,
+    needs: str = "",
+    side: Mapping[str, object] | None = None,
 ) -> Subject:
     """A model of rows, and rows to draw it on.
 
@@ -108,7 +114,7 @@ def subject_of(
         X: inputs, (n, D); None for the rows that a result was inferred from.
         y: outputs or labels; None for none.
         needs: what the picture needs beside the model: "X", or "y" for both; empty for nothing.
-        **side: side data by name, (n,) each, where the fit had them.
+        side: side data by name, (n,) each, or None where there are none.
 
     Returns:
         Both; without inputs the rows are none.
@@ -119,16 +125,16 @@ def subject_of(
             none and some are needed.
     """
     checked(model, kind)
-    side = {name: values for name, values in side.items() if values is not None}
+    given: Any = {name: values for name, values in (side or {}).items() if values is not None}
     if isinstance(model, AbstractPredictor):
         fitted, outputs = RowsFiles().contents(model), None
         rows = np.zeros((0, len(fitted.schema.features)))
         if X is not None:
             of_rows: Any = model
-            rows, outputs, side = of_rows.as_numbers(X, y, **side)
+            rows, outputs, given = of_rows.as_numbers(X, y, **given)
     else:
         fitted = table_model_of(posterior_of(model))
-        rows, outputs, side = _rows_of_result(model, X, y, side)
+        rows, outputs, given = _rows_of_result(model, X, y, given)
     missing = {"X": X is None and not len(rows), "y": outputs is None}
     if missing.get(needs, False) or (needs == "y" and missing["X"]):
         what = "X and y, rows with their outputs" if needs == "y" else "X, rows"
@@ -136,7 +142,7 @@ def subject_of(
             f"cavity.plots.{kind} needs {what}: those of the fit, which an estimator does not "
             "hold, or others"
         )
-    return Subject(fitted, encoded_rows(fitted.schema.features, rows, outputs, side))
+    return Subject(fitted, encoded_rows(fitted.schema.features, rows, outputs, given))
 
 
 def table_model_of(posterior: Any) -> TableModel:
@@ -160,18 +166,19 @@ _SIDES = ("noise_variance", "exposure")
 
 
 def _rows_of_result(
-    model: Any, X: Any, y: Any, side: dict[str, Any]
+    model: object, X: object, y: object, side: dict[str, Any]
 ) -> tuple[np.ndarray, np.ndarray | None, dict[str, np.ndarray]]:
     """Rows as they were given, or those that a result was inferred from."""
     posterior = posterior_of(model)
     data = model.data if isinstance(model, Inference) else None
     if X is None and data is not None:
-        n, rows = int(data.length), data.rows
-        flat = np.asarray(rows.x, float).reshape(-1, rows.x.shape[-1])[:n]
-        outputs = np.asarray(rows.y, float).reshape(len(rows.x), -1)[:n]
-        known = {k: np.asarray(v, float).reshape(-1)[:n] for k, v in rows.side.items()}
+        rows = data.rows
+        flat = np.asarray(rows.x, float).reshape(-1, rows.x.shape[-1])
+        outputs = np.asarray(rows.y, float).reshape(len(flat), -1)
+        known = {k: np.asarray(v, float).reshape(-1) for k, v in rows.side.items()}
         kept = {name: values for name, values in known.items() if name in _SIDES}
-        whole = ~np.any(np.isnan(outputs), axis=1)
+        present = np.broadcast_to(np.asarray(rows.presence), rows.y.shape)
+        whole = np.all(present.reshape(len(flat), -1) > 0.0, axis=1)
         return flat[whole], outputs[whole], {k: v[whole] for k, v in kept.items()}
     if X is None:
         return np.zeros((0, posterior.n_inputs)), None, {}
@@ -185,7 +192,7 @@ def _rows_of_result(
 # --------------------------------------------------------------------------- what is drawn
 
 
-def target_of(fitted: TableModel, target: Any) -> int:
+def target_of(fitted: TableModel, target: object) -> int:
     """The place of a target, or of a class where there are several.
 
     Args:
@@ -204,7 +211,7 @@ def target_of(fitted: TableModel, target: Any) -> int:
     return 0 if target is None else place_among("target", target, names)
 
 
-def place_among(what: str, name: Any, names: Sequence[str]) -> int:
+def place_among(what: str, name: object, names: Sequence[str]) -> int:
     """The place of a name, or a place as it is.
 
     Args:
@@ -228,6 +235,13 @@ def _listed(names: Sequence[str]) -> str:
     """Up to twenty names."""
     more = f" and {len(names) - 20} more" if len(names) > 20 else ""
     return ", ".join(map(str, names[:20])) + more
+
+
+def listed(names: object) -> list[object]:
+    """Names that were given, be it one or several."""
+    if isinstance(names, Iterable) and not isinstance(names, str):
+        return [*names]
+    return [names]
 
 
 def check_no_pixels(fitted: TableModel, kind: str) -> None:
