@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 else:
     Axes = Figure = SubFigure = Any
+
+D = TypeVar("D", bound="AbstractDisplay")
 
 MOST_ABREAST = 3  # panels beside each other
 
@@ -51,7 +53,7 @@ class AbstractDisplay(abc.ABC):
         abreast = 2 if count == 4 else min(count, MOST_ABREAST)
         return -(-count // abreast), abreast
 
-    def plot(self, ax: object = None) -> Self:
+    def plot(self: D, ax: object = None) -> D:
         """Draws the picture.
 
         Args:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -63,7 +63,7 @@ class ComponentDisplay(AbstractDisplay):
         target: object = None,
         level: float = 0.9,
         ax: object = None,
-    ) -> Self:
+    ) -> "ComponentDisplay":
         """Draws each component of a function whose kernel is a sum, such as "rbf + periodic".
 
         Components are functions about zero. With the prior mean they add up to the function, and

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class EmbeddingDisplay(AbstractDisplay):
     @classmethod
     def from_estimator(
         cls, model: object, X: object = None, *, colour: object = None, ax: object = None
-    ) -> Self:
+    ) -> "EmbeddingDisplay":
         """Draws rows in the latent space of an embedding.
 
         Args:
@@ -70,7 +70,7 @@ class EmbeddingDisplay(AbstractDisplay):
     @classmethod
     def from_predictions(
         cls, mean: object, std: object = None, *, colour: object = None, ax: object = None
-    ) -> Self:
+    ) -> "EmbeddingDisplay":
         """Draws latent points.
 
         Args:

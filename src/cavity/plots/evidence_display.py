@@ -1,7 +1,7 @@
 """The evidence in the course of learning."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class EvidenceDisplay(AbstractDisplay):
     values: np.ndarray
 
     @classmethod
-    def from_estimator(cls, model: object, *, ax: object = None) -> Self:
+    def from_estimator(cls, model: object, *, ax: object = None) -> "EvidenceDisplay":
         """Draws what learning maximised, from iteration to iteration.
 
         Args:

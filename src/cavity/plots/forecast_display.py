@@ -1,7 +1,7 @@
 """The forecast of a time series, behind its last rows."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -80,7 +80,7 @@ class ForecastDisplay(AbstractDisplay):
         n_past: int = PAST,
         level: float = 0.9,
         ax: object = None,
-    ) -> Self:
+    ) -> "ForecastDisplay":
         """Draws the forecast of an output behind the last rows of the fit.
 
         Args:

@@ -1,7 +1,7 @@
 """The function of a single column, with its bands and the data."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,7 +67,7 @@ class FunctionDisplay(AbstractDisplay):
         noise_variance: object = None,
         exposure: object = None,
         ax: object = None,
-    ) -> Self:
+    ) -> "FunctionDisplay":
         """Draws the function of a model of one column.
 
         Args:
@@ -126,7 +126,7 @@ class FunctionDisplay(AbstractDisplay):
         level: float = 0.9,
         names: tuple[str, str] = ("x", "y"),
         ax: object = None,
-    ) -> Self:
+    ) -> "FunctionDisplay":
         """Draws a function of arrays.
 
         Args:

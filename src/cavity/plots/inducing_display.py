@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class InducingDisplay(AbstractDisplay):
         columns: object = None,
         target: object = None,
         ax: object = None,
-    ) -> Self:
+    ) -> "InducingDisplay":
         """Draws the inducing points of a model, of a deep one those of its first layer.
 
         Args:
@@ -85,7 +85,7 @@ class InducingDisplay(AbstractDisplay):
         names = [schema.features[i] for i in pair]
         return cls(Z[:, pair], subject.encoded.X[:, pair], names).plot(ax)
 
-    def plot(self, ax: object = None) -> Self:
+    def plot(self, ax: object = None) -> "InducingDisplay":
         """Draws the picture; see `AbstractDisplay.plot`."""
         if self.function is None:
             return super().plot(ax)

@@ -1,7 +1,7 @@
 """The inducing patches of models of images."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class PatchDisplay(AbstractDisplay):
     @classmethod
     def from_estimator(
         cls, model: object, *, n_patches: int = MOST_PATCHES, ax: object = None
-    ) -> Self:
+    ) -> "PatchDisplay":
         """Draws the inducing patches that speak for each class most.
 
         Args:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class PredictionDisplay(AbstractDisplay):
         noise_variance: object = None,
         exposure: object = None,
         ax: object = None,
-    ) -> Self:
+    ) -> "PredictionDisplay":
         """Draws predicted against observed values.
 
         Args:
@@ -123,7 +123,7 @@ class PredictionDisplay(AbstractDisplay):
         *,
         name: str = "",
         ax: object = None,
-    ) -> Self:
+    ) -> "PredictionDisplay":
         """Draws predicted against observed values of arrays.
 
         Args:
@@ -144,7 +144,7 @@ class PredictionDisplay(AbstractDisplay):
         return cls._of(normal_outcome(y_true, y_pred, std), name).plot(ax)
 
     @classmethod
-    def _of(cls, outcome: Outcome, name: str) -> Self:
+    def _of(cls, outcome: Outcome, name: str) -> "PredictionDisplay":
         ends = outcome.quantiles[:, 0], outcome.quantiles[:, -1]
         return cls(outcome.observed, outcome.mean, *ends, name)
 
@@ -184,7 +184,7 @@ class ResidualDisplay(AbstractDisplay):
         noise_variance: object = None,
         exposure: object = None,
         ax: object = None,
-    ) -> Self:
+    ) -> "ResidualDisplay":
         """Draws standardised residuals against predictions.
 
         Arguments, result and errors are those of `PredictionDisplay.from_estimator`.
@@ -196,7 +196,7 @@ class ResidualDisplay(AbstractDisplay):
     @classmethod
     def from_predictions(
         cls, y_true: object, y_pred: object, y_std: object, *, name: str = "", ax: object = None
-    ) -> Self:
+    ) -> "ResidualDisplay":
         """Draws standardised residuals of arrays.
 
         Arguments, result and errors are those of `PredictionDisplay.from_predictions`.
@@ -251,7 +251,7 @@ class CalibrationDisplay(AbstractDisplay):
         noise_variance: object = None,
         exposure: object = None,
         ax: object = None,
-    ) -> Self:
+    ) -> "CalibrationDisplay":
         """Draws how far the stated uncertainty of a model is right.
 
         Args:
@@ -290,7 +290,7 @@ class CalibrationDisplay(AbstractDisplay):
         *,
         name: str = "",
         ax: object = None,
-    ) -> Self:
+    ) -> "CalibrationDisplay":
         """Draws how far stated uncertainty is right, from arrays.
 
         Args:
@@ -322,11 +322,11 @@ class CalibrationDisplay(AbstractDisplay):
         return cls._of_class(ClassOutcome(labels.astype(int), both, ("", name)), 1).plot(ax)
 
     @classmethod
-    def _of_target(cls, outcome: Outcome, name: str) -> Self:
+    def _of_target(cls, outcome: Outcome, name: str) -> "CalibrationDisplay":
         return cls(*coverage_of(outcome), name)
 
     @classmethod
-    def _of_class(cls, outcome: ClassOutcome, place: int) -> Self:
+    def _of_class(cls, outcome: ClassOutcome, place: int) -> "CalibrationDisplay":
         bins, lower, upper = outcome.reliability(place)
         name = outcome.classes[place]
         return cls(bins.predicted, bins.observed, lower, upper, name, of_class=True)

@@ -1,7 +1,7 @@
 """The relevance of columns, or of latent dimensions."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,7 +42,9 @@ class RelevanceDisplay(AbstractDisplay):
     titles: list[str]
 
     @classmethod
-    def from_estimator(cls, model: object, X: object = None, *, ax: object = None) -> Self:
+    def from_estimator(
+        cls, model: object, X: object = None, *, ax: object = None
+    ) -> "RelevanceDisplay":
         """Draws how much each column matters to a model.
 
         Of a Gaussian process it is the spread of a column by its lengthscale, or its spread times
@@ -85,7 +87,7 @@ class RelevanceDisplay(AbstractDisplay):
         return cls(names, values, measures, titles).plot(ax)
 
     @classmethod
-    def _of_dimensions(cls, model: object) -> Self:
+    def _of_dimensions(cls, model: object) -> "RelevanceDisplay":
         """Of an embedding."""
         shares = np.sort(np.asarray(posterior_of(model).relevance, float))[::-1]
         names = [f"dimension {i}" for i in range(1, len(shares) + 1)]

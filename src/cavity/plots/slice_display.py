@@ -1,7 +1,7 @@
 """A model along one of several columns each: slices, and partial effects."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class SliceDisplay(AbstractDisplay):
         noise_variance: object = None,
         exposure: object = None,
         ax: object = None,
-    ) -> Self:
+    ) -> "SliceDisplay":
         """Draws a model along one column at a time, in a panel for each.
 
         Args:

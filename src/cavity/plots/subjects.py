@@ -26,7 +26,7 @@ from cavity.plots.kinds import check_kind, family_of_word
 from cavity.report.of_estimators import encoded_rows
 from cavity.report.subject import Subject
 from cavity.tables.rows_files import RowsFiles
-from cavity.tables.schema import Schema
+from cavity.tables.schema import Encoded, Schema
 from cavity.tables.table_model import TableModel
 
 
@@ -111,7 +111,8 @@ def subject_of(
     Args:
         model: a fitted estimator, a result, or a posterior.
         kind: of picture.
-        X: inputs, (n, D); None for the rows that a result was inferred from.
+        X: inputs, (n, D), or a table as numbers; None for the rows that a result was inferred
+            from.
         y: outputs or labels; None for none.
         needs: what the picture needs beside the model: "X", or "y" for both; empty for nothing.
         side: side data by name, (n,) each, or None where there are none.
@@ -129,7 +130,9 @@ def subject_of(
     if isinstance(model, AbstractPredictor):
         fitted, outputs = RowsFiles().contents(model), None
         rows = np.zeros((0, len(fitted.schema.features)))
-        if X is not None:
+        if isinstance(X, Encoded):
+            rows, outputs, given = X.X, X.y, X.side
+        elif X is not None:
             of_rows: Any = model
             rows, outputs, given = of_rows.as_numbers(X, y, **given)
     else:
