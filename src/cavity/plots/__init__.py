@@ -1,9 +1,12 @@
 """Pictures of models in one line.
 
+Such as:
+
     model = cavity.GPRegressor().fit(X, y)
     cavity.plots.function(model, X, y)
     cavity.plots.calibration(model, X_test, y_test, ax=ax)
 
+`function` is `FunctionDisplay.from_estimator`, and the others are those of the other displays.
 Each takes a fitted estimator (also one of `cavity.load`), a result of `cavity.fit` or
 `cavity.infer`, or a posterior, and gives a display, as scikit-learn has them: its numbers are
 attributes, `display.plot(ax=...)` draws it again, and `ax_`, `axes_` and `figure_` are what was

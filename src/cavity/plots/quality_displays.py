@@ -351,12 +351,7 @@ def _class_of(subject: Subject, target: object) -> int:
     """
     classes = subject.fitted.classes
     if target is not None:
-        names = [*classes]
-        return (
-            names.index(str(target))
-            if str(target) in names
-            else place_among("class", target, names)
-        )
+        return place_among("class", target, classes)
     if len(classes) > 2:
         raise ValueError(
             f"the model has {len(classes)} classes, and calibration is of one: choose it, such as "

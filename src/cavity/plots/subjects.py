@@ -225,10 +225,10 @@ def place_among(what: str, name: object, names: Sequence[str]) -> int:
     Raises:
         ValueError: for a name that is not there, with the closest that is.
     """
-    if isinstance(name, int | np.integer) and 0 <= name < len(names):
-        return int(name)
     if str(name) in names:
         return [*names].index(str(name))
+    if isinstance(name, int | np.integer) and 0 <= name < len(names):
+        return int(name)
     close = difflib.get_close_matches(str(name), names, n=1)
     hint = f" (did you mean {quoted(close[0])}?)" if close else ""
     raise ValueError(f"there is no {what} {str(name)!r}{hint}; there are {_listed(names)}")
