@@ -137,7 +137,7 @@ def maps(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def draw(path: Path) -> None:
     """Both maps side by side, each row as its digit."""
-    from cavity.plots import COLOURS
+    from cavity.drawing import COLOURS
     from cavity.report.svg import picture
 
     *points, label = maps(0)

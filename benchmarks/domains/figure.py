@@ -16,12 +16,12 @@ import numpy as np
 
 import cavity
 from benchmarks.domains.scan import PAIR, SCAN
-from cavity import kernels, likelihoods, plots
+from cavity import drawing, kernels, likelihoods
 from cavity.report.svg import picture
 
 LENGTHSCALES = {0.3: "short", 1.5: "medium", 15.0: "long"}
 SAMPLES, NEAR, NOISE = 1_000_000, 0.7, likelihoods.Gaussian(0.2)
-COLOURS = (plots.ACCENT, plots.MODEL, plots.INK)
+COLOURS = (drawing.ACCENT, drawing.MODEL, drawing.INK)
 
 
 def rows() -> tuple[np.ndarray, np.ndarray]:
@@ -57,14 +57,14 @@ def evidence(figure: Any) -> None:
         panel = axes[0, place]
         for sample in samples:
             panel.plot(grid, sample, color=COLOURS[place], linewidth=0.8, alpha=0.7)
-        panel.plot(X, y, "o", color=plots.INK, markersize=4)
+        panel.plot(X, y, "o", color=drawing.INK, markersize=4)
         panel.set(title=f"lengthscale {lengthscale:g}: {count} of 1,000,000", ylim=(-2.5, 2.5))
         model = cavity.GP(kernel, NOISE)
         sums = [0.0, *(cavity.infer(model, X[:n], y[:n]).log_evidence for n in range(1, 12))]
         print(f"{name}: {count} samples pass, evidence {sums[-1]:.2f} nats")
         forecasts.plot(np.arange(1, 12), sums[1:], ".-", color=COLOURS[place], label=name)
     forecasts.set(xticks=range(1, 12, 2), xlabel="rows", ylabel="log evidence, nats")
-    plots.legend_above(forecasts)
+    drawing.legend_above(forecasts)
     beyond = np.linspace(0.0, 20.0, 200)[:, None]
     both = (("RBF", kernels.RBF(1.0, 1.5)), ("periodic", kernels.Periodic(1.0, 1.0, 6.0)))
     for panel, (name, kernel) in zip(axes[1, 1:], both, strict=True):
@@ -72,11 +72,11 @@ def evidence(figure: Any) -> None:
         mean, var = (np.asarray(x) for x in result.posterior.marginals(beyond))
         spread = 1.96 * np.sqrt(var)
         panel.fill_between(
-            beyond[:, 0], mean - spread, mean + spread, color=plots.MODEL, alpha=0.2
+            beyond[:, 0], mean - spread, mean + spread, color=drawing.MODEL, alpha=0.2
         )
-        panel.plot(beyond, mean, color=plots.MODEL)
-        panel.plot(beyond, np.sin(beyond), "--", color=plots.FAINT, linewidth=1)
-        panel.plot(X, y, "o", color=plots.INK, markersize=4)
+        panel.plot(beyond, mean, color=drawing.MODEL)
+        panel.plot(beyond, np.sin(beyond), "--", color=drawing.FAINT, linewidth=1)
+        panel.plot(X, y, "o", color=drawing.INK, markersize=4)
         panel.set(title=f"{name}: {result.log_evidence:.1f} nats", ylim=(-2.5, 2.5))
 
 
@@ -97,10 +97,10 @@ def needle(figure: Any) -> None:
         right.plot(1e3 * close[:, 1], close[:, 2], color=colour, linewidth=1.2)
     bounds = {row["model"]: float(row["bound"]) for row in PAIR.rows()}
     for axes in (left, right):
-        axes.axhline(bounds["two"], color=plots.FAINT, linewidth=0.8, linestyle=plots.DASHES)
+        axes.axhline(bounds["two"], color=drawing.FAINT, linewidth=0.8, linestyle=drawing.DASHES)
     left.set(xlabel="place of the third window", ylabel="bound, nats")
     right.set(xlabel="thousandths from the window that is there")
-    plots.legend_above(left)
+    drawing.legend_above(left)
 
 
 def main() -> None:

@@ -61,10 +61,10 @@ RECORD_FAULTS = (
     ),
     Fault(
         "shares in a confusion matrix are of the predicted class",
-        "plots/classes.py",
+        "drawing/classes.py",
         "total = counts.sum(axis=1, keepdims=True)",
         "total = counts.sum(axis=0, keepdims=True)",
-        ("plots/test_plots.py::test_a_confusion_has_true_classes_down_and_shares_of_these",),
+        ("drawing/test_drawing.py::test_a_confusion_has_true_classes_down_and_shares_of_these",),
     ),
     Fault(
         "the seed of the command line is not handed on",

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import cavity
-from cavity import plots
+from cavity import drawing
 from cavity.report.svg import picture
 
 ROWS, AHEAD = 160, 60
@@ -39,7 +39,7 @@ def draw(path: Path) -> None:
     steps = np.arange(1, AHEAD + 1)
     mean, quantiles = (
         forecaster.predict(steps),
-        forecaster.predict_quantiles(steps, alpha=plots.BANDS),
+        forecaster.predict_quantiles(steps, alpha=drawing.BANDS),
     )
     future = y[ROWS:]
     inside = np.mean((future > quantiles[:, 0]) & (future < quantiles[:, 3]))
@@ -50,19 +50,19 @@ def draw(path: Path) -> None:
 
     def panels(figure: Any) -> None:
         left, right = figure.subplots(1, 2, width_ratios=(2, 1))
-        plots.bands(left, ROWS - 1 + steps, mean, quantiles)
+        drawing.bands(left, ROWS - 1 + steps, mean, quantiles)
         time = np.arange(ROWS + AHEAD)
-        left.plot(time[:ROWS], y[:ROWS], ".", color=plots.INK, markersize=3, label="observed")
-        left.plot(time[ROWS:], future, ".", color=plots.ACCENT, markersize=3, label="future")
+        left.plot(time[:ROWS], y[:ROWS], ".", color=drawing.INK, markersize=3, label="observed")
+        left.plot(time[ROWS:], future, ".", color=drawing.ACCENT, markersize=3, label="future")
         left.set(xlabel="time", xlim=(ROWS - 80, ROWS + AHEAD), ylabel="position")
-        plots.legend_above(left)
+        drawing.legend_above(left)
         states = forecaster.states_
-        right.plot(*states.T, color=plots.INK, linewidth=0.8, label="states")
+        right.plot(*states.T, color=drawing.INK, linewidth=0.8, label="states")
         for number, each in enumerate(paths):
             named = "paths" if number == 0 else None
-            right.plot(*each.T, color=plots.MODEL, linewidth=0.7, alpha=0.7, label=named)
+            right.plot(*each.T, color=drawing.MODEL, linewidth=0.7, alpha=0.7, label=named)
         right.set(xlabel="first state", ylabel="second state")
-        plots.legend_above(right)
+        drawing.legend_above(right)
 
     path.write_text(picture(panels, width=9.0, height=3.6))
 

@@ -46,6 +46,13 @@ ARGUMENTS = {
     "cavity.models.linear.linear_model": {"AbstractLikelihood"},
     "cavity.models.network.checks": {"AbstractLikelihood"},
     "cavity.models.state_space.gpssm": {"AbstractMean"},
+    "cavity.plots.subjects": {
+        "AbstractModel",
+        "AbstractPosterior",
+        "LatentPosterior",
+        "Network",
+        "StateSpacePosterior",
+    },
 }
 # Leaves of a tree of sites, as `jax.tree.map` asks for them.
 LEAVES = {

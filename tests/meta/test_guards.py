@@ -32,6 +32,7 @@ LIBRARY = [
     "infer",
     "initial_inducing",
     "integrate",
+    "kernel_components",
     "network_at_mode",
     "probability_zero",
     "sample",

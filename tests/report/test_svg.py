@@ -8,9 +8,9 @@ import matplotlib
 import numpy as np
 import pytest
 
-from cavity import plots
+from cavity import drawing
 from cavity.report.svg import picture
-from tests.plots.drawing import axes_of, quantiles, texts
+from tests.drawing.figures import axes_of, quantiles, texts
 
 
 def test_a_picture_leaves_no_trace():
@@ -35,7 +35,7 @@ def test_the_callers_style_plays_no_part():
 
 
 def test_nothing_in_the_file_points_elsewhere():
-    _, svg = axes_of(lambda axes: plots.data(axes, np.arange(5.0), np.arange(5.0)))
+    _, svg = axes_of(lambda axes: drawing.data(axes, np.arange(5.0), np.arange(5.0)))
     root = ElementTree.fromstring(svg)
     addresses = [v for e in root.iter() for k, v in e.attrib.items() if k.endswith("href")]
     assert addresses
@@ -44,21 +44,21 @@ def test_nothing_in_the_file_points_elsewhere():
 
 
 def test_dark_surroundings_change_the_colours():
-    _, svg = axes_of(lambda axes: axes.plot([1, 2], color=plots.MODEL))
+    _, svg = axes_of(lambda axes: axes.plot([1, 2], color=drawing.MODEL))
     assert "prefers-color-scheme:dark" in svg
-    assert svg.count(plots.MODEL) == 1  # where the variable is set
-    assert svg.count(plots.INK) == 1
+    assert svg.count(drawing.MODEL) == 1  # where the variable is set
+    assert svg.count(drawing.INK) == 1
 
 
 def test_shortening_leaves_names_alone():
     name = 'w 1.23456 style="fill: red" <use style="x">'
-    _, svg = axes_of(lambda axes: axes.set_xlabel(plots.label(name, 60)))
+    _, svg = axes_of(lambda axes: axes.set_xlabel(drawing.label(name, 60)))
     assert name in texts(svg)
 
 
 @pytest.mark.parametrize("name", ["a $x_1$ b$", "<script>alert(1)</script>", "a & b", "数 🦊"])
 def test_names_are_shown_as_they_are(name):
     x = np.arange(4.0)
-    _, svg = axes_of(lambda axes: (plots.bands(axes, x, x, quantiles(x)), axes.set_xlabel(name)))
+    _, svg = axes_of(lambda axes: (drawing.bands(axes, x, x, quantiles(x)), axes.set_xlabel(name)))
     assert name in texts(svg)
     assert "<script" not in svg

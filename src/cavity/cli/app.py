@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cavity.cli.grouped_help import Grouped
+from cavity.cli.plot_options import plot
 from cavity.cli.request import (
     BatchRows,
     DropMissing,
@@ -347,6 +348,9 @@ def report(
 ) -> None:
     """Write an HTML page on a model and how it does on TABLE."""
     _use("report", locals())
+
+
+app.command()(plot)
 
 
 @app.command()

@@ -231,6 +231,7 @@ def _updated(
             converged_=record["converged"],
             message_=record["message"],
             n_iter_=record["iterations"],
+            history_=(),
             n_evaluations_=record["evaluations"],
             jitter_=record["jitter"],
             sites_=plain(result.sites),

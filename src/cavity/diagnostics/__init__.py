@@ -4,6 +4,7 @@ from cavity.learning.cost import Cost, estimate_cost
 from cavity.learning.diagnostics.bracket import Bracket, bracket
 from cavity.learning.diagnostics.examination import Examination
 from cavity.learning.diagnostics.function_parts import FunctionParts, function_parts
+from cavity.learning.diagnostics.kernel_components import KernelComponents, kernel_components
 from cavity.learning.diagnostics.marginal_corrections import ImprovedMarginals, improve_marginals
 from cavity.learning.diagnostics.probability_zero import probability_zero
 from cavity.learning.diagnostics.tierney_kadane import tierney_kadane
@@ -17,6 +18,7 @@ __all__ = [
     "Examination",
     "FunctionParts",
     "ImprovedMarginals",
+    "KernelComponents",
     "ParameterMarginal",
     "bracket",
     "coefficients",
@@ -24,6 +26,7 @@ __all__ = [
     "function_parts",
     "improve_marginals",
     "integrated_parameters",
+    "kernel_components",
     "probability_zero",
     "tierney_kadane",
 ]

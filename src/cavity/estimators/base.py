@@ -124,6 +124,7 @@ class AbstractEstimator(AbstractKept, BaseEstimator, abc.ABC):
         "at_bounds_": tuple[AtBound, ...],
         "n_iter_": Large,
         "n_evaluations_": Large,
+        "history_": tuple[float, ...],
         "jitter_": float,
         "sites_": ConvergenceReport,
         "interrupted_": bool,
@@ -203,6 +204,7 @@ class AbstractEstimator(AbstractKept, BaseEstimator, abc.ABC):
         self.unseen_periods_, self.undetermined_ = result.unseen_periods, result.undetermined
         self.at_bounds_ = result.at_bounds
         self.n_iter_, self.n_evaluations_ = result.n_iterations, result.n_evaluations
+        self.history_ = tuple(float(value) + shift for value in result.history)
         self.jitter_, self.sites_ = result.jitter, result.sites
         self.interrupted_ = result.interrupted
         self.n_rows_, self.n_observed_ = learned.rows, learned.observed

@@ -199,9 +199,26 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
             ValueError: for unusable data, and labels that were not there in fitting.
             DataError: if the file cannot be written.
         """
+        X, places, side = self.as_numbers(X, y)
+        return loaded(self.family.report)(self, path, X, places, side)
+
+    @in_double
+    def as_numbers(self, X, y=None):
+        """Rows as pages and pictures take them.
+
+        Args:
+            X: inputs, (n, D).
+            y: labels, (n,), of the classes of the fit, or None.
+
+        Returns:
+            Inputs as numbers (n, D), the places of labels (n, 1) or None, and no side data.
+
+        Raises:
+            ValueError: for unusable data, and labels that were not there in fitting.
+        """
         X = self._inputs(X)
         places = None if y is None else self._labels(y, X)[:, None].astype(float)
-        return loaded(self.family.report)(self, path, X, places, {})
+        return X, places, {}
 
     def _labels(self, y, like) -> np.ndarray:
         """The places of labels among the classes."""

@@ -103,6 +103,8 @@ class GPClassifier(
         bracket_: as of `GPRegressor`; None where the likelihood is not Gaussian.
         verdict_: with n_inducing="enough" whether the points are enough, in a sentence.
         n_iter_: iterations.
+        history_: what learning minimised after each iteration, in nats, of data in their units:
+            the negative log evidence less log priors.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.
         sites_: how the sites came about.

@@ -128,6 +128,8 @@ class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
         converged_: whether the objective had stopped falling, above that of a sparse GP.
         message_: why learning ended.
         n_iter_: steps, and iterations of L-BFGS-B.
+        history_: what learning minimised after each iteration, in nats, of data in their units:
+            the negative log evidence less log priors.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.
         sites_: how the sites came about.
@@ -227,6 +229,8 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
         converged_: whether the objective had stopped falling, above that of a sparse GP.
         message_: why learning ended.
         n_iter_: steps, and iterations of L-BFGS-B.
+        history_: what learning minimised after each iteration, in nats, of data in their units:
+            the negative log evidence less log priors.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.
         sites_: how the sites came about.

@@ -101,6 +101,8 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         converged_: whether learning and inference converged.
         message_: why learning ended.
         n_iter_: iterations.
+        history_: what learning minimised after each iteration, in nats, of data in their units:
+            the negative log evidence less log priors.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.
         sites_: how the sites were found, and whether they converged.

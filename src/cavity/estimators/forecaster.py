@@ -98,6 +98,7 @@ class GPForecaster(KeptSeries, BaseEstimator):
         converged_: whether learning converged.
         message_: why learning ended.
         n_iter_: iterations.
+        history_: what learning minimised after each iteration, the negative log evidence, nats.
         interrupted_: whether fit was interrupted from the keyboard.
         free_simulation_: how well the last fifth of the rows was told by the others, beside a
             linear model of lagged outputs: `rows`, `crps`, `crps_lags`, `coverage`, `widening`,
@@ -317,7 +318,9 @@ class GPForecaster(KeptSeries, BaseEstimator):
         self._derive(cast(StateSpacePosterior, to_numpy(result.posterior)))
         varying = self.y_scale_ > 0.0
         observed = np.sum(~np.isnan(data.y[:, varying]), axis=0)
-        self.log_evidence_ = result.log_evidence - float(observed @ np.log(self.y_scale_[varying]))
+        shift = float(observed @ np.log(self.y_scale_[varying]))
+        self.log_evidence_ = result.log_evidence - shift
+        self.history_ = tuple(float(value) + shift for value in result.history)
         grows = [] if self.growth_ <= 1.0 else [GROWING.format(growth=self.growth_)]
         self.converged_, self.message_ = result.converged, "; ".join([result.message, *grows])
         self.n_iter_, self.interrupted_ = result.n_iterations, result.interrupted

@@ -92,6 +92,8 @@ class ConvGPClassifier(AbstractClassifier):
         converged_: whether learning and inference converged.
         message_: how the kernel was learned, and why learning ended.
         n_iter_: iterations in which the scale of the functions was learned.
+        history_: what learning minimised after each iteration, in nats, of data in their units:
+            the negative log evidence less log priors.
         n_evaluations_: evaluations of the energy in all that was learned and inferred.
         jitter_: the jitter that was used.
         sites_: how the sites came about.

@@ -26,6 +26,7 @@ class KeptSeries(AbstractKept):
         "converged_": bool,
         "message_": str,
         "n_iter_": Large,
+        "history_": tuple[float, ...],
         "interrupted_": bool,
         "free_simulation_": FreeSimulation | None,
         "_seed": Large,

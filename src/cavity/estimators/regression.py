@@ -277,6 +277,25 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             ValueError: for unusable data.
             DataError: if the file cannot be written.
         """
+        X, y, side = self.as_numbers(X, y, noise_variance, exposure)
+        return loaded(self.family.report)(self, path, X, y, side)
+
+    @in_double
+    def as_numbers(self, X, y=None, noise_variance=None, exposure=None):
+        """Rows as pages and pictures take them; those in which some outputs are missing left out.
+
+        Args:
+            X: inputs, (n, D).
+            y: outputs, as in fit, or None.
+            noise_variance: known noise variance of each row, where the fit had them.
+            exposure: exposure of each row, where the fit had them.
+
+        Returns:
+            Inputs as numbers (n, D), outputs (n, P) or None, and side data by name.
+
+        Raises:
+            ValueError: for unusable data.
+        """
         X, side = self._inputs(X), given(noise_variance=noise_variance, exposure=exposure)
         self._check_predictable(side)
         if y is not None:
@@ -290,7 +309,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             known = ~np.isnan(y).any(axis=1)
             X, y = X[known], y[known]
             side = {name: values[known] for name, values in side.items()}
-        return loaded(self.family.report)(self, path, X, y, side)
+        return X, y, side
 
     # ------------------------------------------------------------------------- inside
 

@@ -117,6 +117,8 @@ class GPRegressor(
         verdict_: with n_inducing="enough" whether the points are enough, in a sentence, and what
             50 more would buy where they are not.
         n_iter_: iterations.
+        history_: what learning minimised after each iteration, in nats, of data in their units:
+            the negative log evidence less log priors.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.
         sites_: how the sites came about.

@@ -18,6 +18,7 @@ from cavity.models.process import (
     AbstractProcess,
     FullProcess,
     IndependentProcess,
+    MarginalProcess,
     SparseProcess,
     function_covariances,
 )
@@ -131,6 +132,11 @@ def _(process: SparseProcess, kernel: AbstractKernel) -> SparseProcess:
 @only_of.register(IndependentProcess)
 def _(process: IndependentProcess, kernel: AbstractKernel) -> IndependentProcess:
     return IndependentProcess(tuple(only_of(f, kernel) for f in process.functions))
+
+
+@only_of.register(MarginalProcess)
+def _(process: MarginalProcess, kernel: AbstractKernel) -> MarginalProcess:
+    return dataclasses.replace(process, process=only_of(process.process, kernel))
 
 
 @only_of.register(FullClasses)

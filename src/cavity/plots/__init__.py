@@ -1,95 +1,22 @@
-"""Pictures on matplotlib's axes, from plain arrays.
+"""Pictures of models in one line.
 
-Each function draws on the axes that it is given and returns nothing:
+Such as:
 
-    fig, ax = plt.subplots()
-    cavity.plots.bands(ax, x, mean, quantiles)
-    cavity.plots.data(ax, x_train, y_train)
+    model = cavity.GPRegressor().fit(X, y)
+    cavity.plots.function(model, X, y)
+    cavity.plots.calibration(model, X_test, y_test, ax=ax)
 
-Fonts, sizes and axes are those of the caller's matplotlib settings, and what is drawn can be
-changed afterwards. `STYLE` holds the settings of reports, for `matplotlib.rc_context(STYLE)`.
+`function` is `FunctionDisplay.from_estimator`, and the others are those of the other displays.
+Each takes a fitted estimator (also one of `cavity.load`), a result of `cavity.fit` or
+`cavity.infer`, or a posterior, and gives a display, as scikit-learn has them: its numbers are
+attributes, `display.plot(ax=...)` draws it again, and `ax_`, `axes_` and `figure_` are what was
+drawn on. Everything is in the units of the data. matplotlib is imported when something is drawn.
+
+Fonts, sizes and backgrounds are those of matplotlib's settings. Pictures of plain arrays are in
+`cavity.drawing`.
 """
 
-from cavity.plots.classes import (
-    class_areas,
-    class_bars,
-    class_histograms,
-    confusion,
-    reliability,
-    roc,
-)
-from cavity.plots.columns import MOST_NAMES, coefficients, relevance
-from cavity.plots.function import BANDS, bands, data, inducing_points, levels, point_gains, rug
-from cavity.plots.images import pixels, places
-from cavity.plots.latent import MOST_DEVIATIONS, embedding
-from cavity.plots.observed import (
-    MOST_BARS,
-    MOST_POINTS,
-    predictions,
-    residual_histogram,
-    residuals,
-)
-from cavity.plots.style import (
-    ACCENT,
-    COLOURS,
-    DASHES,
-    FAINT,
-    INK,
-    MODEL,
-    STYLE,
-    label,
-    labels,
-    legend_above,
-    space_dates,
-)
-from cavity.plots.time_series import forecast, moves, states, transition
-from cavity.plots.uncertainty import calibration, probability_transform
+import lazy_loader
 
-__all__ = [
-    "ACCENT",
-    "BANDS",
-    "COLOURS",
-    "DASHES",
-    "FAINT",
-    "INK",
-    "MODEL",
-    "MOST_BARS",
-    "MOST_DEVIATIONS",
-    "MOST_NAMES",
-    "MOST_POINTS",
-    "STYLE",
-    "bands",
-    "calibration",
-    "class_areas",
-    "class_bars",
-    "class_histograms",
-    "coefficients",
-    "confusion",
-    "data",
-    "embedding",
-    "forecast",
-    "inducing_points",
-    "label",
-    "labels",
-    "legend_above",
-    "levels",
-    "moves",
-    "pixels",
-    "places",
-    "point_gains",
-    "predictions",
-    "probability_transform",
-    "relevance",
-    "reliability",
-    "residual_histogram",
-    "residuals",
-    "roc",
-    "rug",
-    "space_dates",
-    "states",
-    "transition",
-]
-
-
-def __dir__() -> list[str]:
-    return __all__
+# `__init__.pyi` lists the names, which are imported when they are first used.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity import plots
+from cavity import drawing
 from cavity.learning.metrics.classification import Reliability, reliability, roc
 from cavity.numerics.text import plural
 from cavity.report.figures import panels
@@ -64,9 +64,9 @@ def reliability_diagram(outcome: ClassOutcome) -> Picture:
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
-        plots.reliability(left, bins.predicted, bins.observed, *ends)
-        plots.legend_above(left)
-        plots.class_histograms(right, chance, truth, plots.labels([others, name], 16))
+        drawing.reliability(left, bins.predicted, bins.observed, *ends)
+        drawing.legend_above(left)
+        drawing.class_histograms(right, chance, truth, drawing.labels([others, name], 16))
 
     return Picture(
         "reliability",
@@ -88,13 +88,13 @@ def class_reliability(outcome: ClassOutcome) -> Picture:
     count = np.bincount(outcome.labels, minlength=len(outcome.classes))
     chosen = np.sort(np.argsort(-count, kind="stable")[:MOST_PANELS])
     bins = [outcome.reliability(int(k)) for k in chosen]
-    names = plots.labels([outcome.classes[k] for k in chosen], 24)
+    names = drawing.labels([outcome.classes[k] for k in chosen], 24)
     height = -(-len(chosen) // 3)
 
     def draw(figure: Figure) -> None:
         grid = figure.subplots(height, min(len(chosen), 3), squeeze=False).ravel()
         for i, (axes, (found, *ends)) in enumerate(zip(grid, bins, strict=False)):
-            plots.reliability(axes, found.predicted, found.observed, *ends)
+            drawing.reliability(axes, found.predicted, found.observed, *ends)
             axes.set_title(f"{names[i]} ({plural(int(count[chosen[i]]), 'row')})")
         for axes in grid[len(bins) :]:
             axes.remove()
@@ -142,14 +142,14 @@ def along_inputs(
         classes: their names.
         columns: the names of all columns that there were to choose from.
     """
-    cuts, short = [cut for cut, _ in chosen], plots.labels(classes, 18)
+    cuts, short = [cut for cut, _ in chosen], drawing.labels(classes, 18)
 
     def draw(axes: Axes, i: int) -> None:
         cut, shares = chosen[i]
         if cut.levels:
-            plots.class_bars(axes, cut.levels, shares, short)
+            drawing.class_bars(axes, cut.levels, shares, short)
         else:
-            plots.class_areas(axes, cut.places, shares, short)
+            drawing.class_areas(axes, cut.places, shares, short)
 
     listed = ", ".join(cut.column.name for cut in cuts)
     return Picture(
@@ -174,7 +174,7 @@ def confusion(outcome: ClassOutcome) -> Picture:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.confusion(axes, counts, plots.labels(outcome.classes, 16))
+        drawing.confusion(axes, counts, drawing.labels(outcome.classes, 16))
 
     return Picture(
         "confusion",
@@ -196,7 +196,7 @@ def roc_curve(outcome: ClassOutcome) -> Picture | None:
         return None
 
     def draw(figure: Figure) -> None:
-        plots.roc(figure.subplots(), found.false_positive, found.true_positive, found.area)
+        drawing.roc(figure.subplots(), found.false_positive, found.true_positive, found.area)
 
     return Picture(
         "roc",

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity import plots
+from cavity import drawing
 from cavity.estimators.layers import weight_priors
 from cavity.numerics.text import plural
 from cavity.report.sections import Paragraph, Picture, Section, Table, number
@@ -76,13 +76,13 @@ def _picture(table: dict[str, np.ndarray], spread: np.ndarray, output: str) -> P
     """The intervals of the coefficients of one output, per deviation of their column."""
     names = [str(name) for name in table["column"]]
     mean, lower, upper = (table[name] * spread for name in ("mean", "lower", "upper"))
-    order = np.argsort(-np.abs(mean), kind="stable")[: plots.MOST_NAMES]
-    short = plots.labels(names)
+    order = np.argsort(-np.abs(mean), kind="stable")[: drawing.MOST_NAMES]
+    short = drawing.labels(names)
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         ends = (mean[order], lower[order], upper[order], table["selected"][order])
-        plots.coefficients(axes, [short[i] for i in map(int, order)], *ends)
+        drawing.coefficients(axes, [short[i] for i in map(int, order)], *ends)
         axes.set_xlabel("per deviation of the column")
 
     of = f" of {output}" if output else ""

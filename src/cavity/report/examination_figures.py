@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity import plots
+from cavity import drawing
 from cavity.report.sections import Picture
 from cavity.report.svg import picture
 
@@ -32,10 +32,10 @@ def gains_along(name: str, places: np.ndarray, gain: np.ndarray, inducing: np.nd
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.point_gains(axes, places, gain)
-        axes.set_xlabel(plots.label(name))
+        drawing.point_gains(axes, places, gain)
+        axes.set_xlabel(drawing.label(name))
         if len(inducing):
-            plots.inducing_points(axes, inducing)
+            drawing.inducing_points(axes, inducing)
 
     marks = "It is zero where there is a point already, which the triangles mark. "
     marks = marks if len(inducing) else ""
@@ -60,7 +60,7 @@ def largest_gains(rows: np.ndarray, gain: np.ndarray, words: str) -> Picture:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.relevance(axes, [f"row {row}" for row in rows], gain)
+        drawing.relevance(axes, [f"row {row}" for row in rows], gain)
         axes.set_xlabel("gain of one more point (nats)")
 
     return Picture(

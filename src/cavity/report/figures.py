@@ -1,16 +1,15 @@
 """The pictures of a report, each with a caption that says how to read it."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity import plots
-from cavity.learning.metrics.regression import coverage
-from cavity.likelihoods.predictive.numerical import NumericalPredictive
+from cavity import drawing
 from cavity.numerics.text import plural
+from cavity.report.figure_data import coverage_of
+from cavity.report.outcomes import Outcome
 from cavity.report.parameters import MEASURES, Relevance
 from cavity.report.sections import Picture
 from cavity.report.slices import Slice
@@ -24,12 +23,10 @@ else:
 
 MOST_DATA = 1_000  # points of a fit
 MOST_TICKS = 250  # of a rug
-SMALLEST = 1e-12  # probability that still has a normal deviate
 COUNTED = (
     " Intervals of counts hold at least their share, so the curve may lie above the line; the "
     "probability below a count includes half of its own."
 )
-_LEVELS = np.append(np.linspace(0.05, 0.95, 19), 0.99)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,61 +37,6 @@ class Shown:
     what: str = "The predictive mean"
     bands: str = "50 % and 95 % of new values, noise included"
     data: str = ""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Outcome:
-    """One target of a table and what a model says of it.
-
-    Attributes:
-        observed: targets, (N,).
-        mean: predictive means, (N,).
-        std: predictive deviations, noise included, (N,).
-        quantiles: at the probabilities `BANDS`, (N, 4).
-        rows: the numbers of the rows in the table, counted from 1, (N,).
-        table: the predictive distributions where they are not normal, else None.
-    """
-
-    observed: np.ndarray
-    mean: np.ndarray
-    std: np.ndarray
-    quantiles: np.ndarray
-    rows: np.ndarray
-    table: NumericalPredictive | None = None
-
-    @functools.cached_property
-    def below(self) -> np.ndarray:
-        """Predicted probability of a value below the observed one, (N,).
-
-        Of a count with half of its own.
-        """
-        from scipy.special import ndtr
-
-        if self.table is None:
-            return ndtr(self.residuals)
-        found = self.table.cdf(self.observed)
-        if self.table.discrete:
-            found = 0.5 * (found + self.table.cdf(self.observed - 1.0))
-        return found
-
-    @functools.cached_property
-    def residuals(self) -> np.ndarray:
-        """Standardised residuals, (N,); 0 where a prediction claims to be certain.
-
-        Where predictions are not normal, the normal deviates of the same probability.
-        """
-        from scipy.special import ndtri
-
-        if self.table is not None:
-            return ndtri(np.clip(self.below, SMALLEST, 1.0 - SMALLEST))
-        difference = self.observed - self.mean
-        return np.divide(difference, self.std, out=np.zeros_like(difference), where=self.std > 0)
-
-    def coverage(self, level: float) -> float:
-        """The share of rows in their central intervals."""
-        if self.table is not None:
-            return float(np.mean(self.table.within(self.observed, level)))
-        return coverage(self.observed, self.mean, self.std, level)
 
 
 def thinned(count: int, most: int) -> np.ndarray:
@@ -109,16 +51,12 @@ def thinned(count: int, most: int) -> np.ndarray:
 
 def calibration(outcome: Outcome) -> Picture:
     """Coverage of central intervals, and the histogram of the probability transform."""
-    from scipy.stats import binom
-
-    count = len(outcome.observed)
-    observed = np.array([outcome.coverage(level) for level in _LEVELS])
-    lower, upper = (binom.ppf(p, count, _LEVELS) / count for p in (0.025, 0.975))
+    count, found = len(outcome.observed), coverage_of(outcome)
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
-        plots.calibration(left, _LEVELS, observed, lower, upper)
-        plots.probability_transform(right, outcome.below)
+        drawing.calibration(left, *found)
+        drawing.probability_transform(right, outcome.below)
 
     inside = {level: outcome.coverage(level) for level in (0.5, 0.9)}
     discrete = outcome.table is not None and outcome.table.discrete
@@ -145,11 +83,11 @@ def predictions(outcome: Outcome) -> Picture:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.predictions(axes, outcome.observed, outcome.mean, *ends)
+        drawing.predictions(axes, outcome.observed, outcome.mean, *ends)
 
-    if count <= plots.MOST_BARS:
+    if count <= drawing.MOST_BARS:
         how = "Each point is a row, each bar its 95 % interval."
-    elif count <= plots.MOST_POINTS:
+    elif count <= drawing.MOST_POINTS:
         how = "Each point is a row."
     else:
         how = f"The brighter, the more of the {count:,} rows are in one place, on a log scale."
@@ -179,8 +117,8 @@ def residuals(outcome: Outcome) -> Picture:
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2, width_ratios=(2, 1))
-        plots.residuals(left, outcome.mean, values)
-        plots.residual_histogram(right, values)
+        drawing.residuals(left, outcome.mean, values)
+        drawing.residual_histogram(right, values)
 
     largest = int(np.argmax(np.abs(values)))
     what = "Observed minus predicted, divided by the predictive deviation. Left:"
@@ -210,13 +148,13 @@ def residuals(outcome: Outcome) -> Picture:
 def relevance(found: Sequence[Relevance], features: Sequence[str]) -> Picture:
     """The relevance of the inputs, a panel for each part of the kernel."""
     shown = list(found)[:4]
-    longest = min(max(len(r.values) for r in shown), plots.MOST_NAMES)
+    longest = min(max(len(r.values) for r in shown), drawing.MOST_NAMES)
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(1, len(shown), squeeze=False)[0]
         for axes, part in zip(panels, shown, strict=True):
-            names = plots.labels(part.names(features), max(48 // len(shown), 16))
-            plots.relevance(axes, names, part.values)
+            names = drawing.labels(part.names(features), max(48 // len(shown), 16))
+            drawing.relevance(axes, names, part.values)
             axes.set(xlabel=part.measure, title=part.part if len(shown) > 1 else "")
 
     first = shown[0]
@@ -224,8 +162,8 @@ def relevance(found: Sequence[Relevance], features: Sequence[str]) -> Picture:
     top = [names[i] for i in map(int, np.argsort(-first.values)[:3])]
     kinds = list(dict.fromkeys(part.measure for part in shown))
     texts = [MEASURES[kind] for kind in kinds]
-    if max(len(r.values) for r in shown) > plots.MOST_NAMES:
-        texts.append(f"The {plots.MOST_NAMES} longest bars are shown.")
+    if max(len(r.values) for r in shown) > drawing.MOST_NAMES:
+        texts.append(f"The {drawing.MOST_NAMES} longest bars are shown.")
     if len(shown) > 1:
         texts.append("Each panel is a part of the kernel, with a scale of its own.")
     if len(found) > len(shown):
@@ -250,14 +188,14 @@ def panels(
     """A panel for each slice, drawn given its number; one scale."""
     width = 2 if len(cuts) == 4 else min(len(cuts), 3)
     height = -(-len(cuts) // width)
-    names = dict(zip(columns, plots.labels(columns, 30), strict=True))
+    names = dict(zip(columns, drawing.labels(columns, 30), strict=True))
 
     def draw(figure: Figure) -> None:
         grid = figure.subplots(height, width, sharey=True, squeeze=False).ravel()
         for i, (axes, cut) in enumerate(zip(grid, cuts, strict=False)):
             draw_panel(axes, i)
             axes.set_xlabel(names[cut.column.name])
-            plots.space_dates(axes)
+            drawing.space_dates(axes)
         for axes in grid[len(cuts) :]:
             axes.remove()
         for axes in grid[: len(cuts) : width]:
@@ -289,10 +227,10 @@ def along_inputs(
     def draw(axes: Axes, i: int) -> None:
         cut, mean, quantiles = chosen[i]
         if cut.levels:
-            plots.levels(axes, cut.levels, mean, quantiles)
+            drawing.levels(axes, cut.levels, mean, quantiles)
         else:
-            plots.bands(axes, cut.places, mean, quantiles)
-            plots.rug(axes, cut.data[thinned(len(cut.data), MOST_TICKS)])
+            drawing.bands(axes, cut.places, mean, quantiles)
+            drawing.rug(axes, cut.data[thinned(len(cut.data), MOST_TICKS)])
 
     rows = max(len(cut.data) for cut in cuts)
     thin = f" ({MOST_TICKS} of {rows:,} rows, chosen at random)" if rows > MOST_TICKS else ""
@@ -311,7 +249,7 @@ def along_inputs(
         "and the others stay at their median or most "
         f"frequent value. Ticks at the bottom are the data{thin}. All panels share one vertical "
         "scale. " + order,
-        panels(cuts, columns, draw, plots.label(target, 24)),
+        panels(cuts, columns, draw, drawing.label(target, 24)),
     )
 
 
@@ -340,14 +278,14 @@ def fit(
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.bands(axes, places, mean, quantiles)
+        drawing.bands(axes, places, mean, quantiles)
         if observed is None:
-            plots.rug(axes, x[rows])
+            drawing.rug(axes, x[rows])
         else:
-            plots.data(axes, x[rows], observed[rows])
+            drawing.data(axes, x[rows], observed[rows])
         if inducing is not None:
-            plots.inducing_points(axes, inducing)
-        axes.set(xlabel=plots.label(cut.column.name), ylabel=plots.label(target))
+            drawing.inducing_points(axes, inducing)
+        axes.set(xlabel=drawing.label(cut.column.name), ylabel=drawing.label(target))
         figure.legend(loc="outside upper center", ncols=5)
 
     texts = [f"{shown.what} with the bands that hold {shown.bands}, and the data of this table."]

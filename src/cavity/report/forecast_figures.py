@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from cavity import plots
+from cavity import drawing
 from cavity.learning.double_precision import in_double
 from cavity.models.deep.layer import LayerProcess
 from cavity.report.sections import Picture
@@ -33,7 +33,7 @@ def fan(name: str, mean: np.ndarray, quantiles: np.ndarray, observed: np.ndarray
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.forecast(axes, steps, mean, quantiles, observed, name)
+        drawing.forecast(axes, steps, mean, quantiles, observed, name)
         axes.set_xlabel("steps after the fit")
 
     came = "" if np.all(np.isnan(observed)) else " Points are what came."
@@ -62,7 +62,7 @@ def described(
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.forecast(axes, rows, mean, quantiles, observed, name)
+        drawing.forecast(axes, rows, mean, quantiles, observed, name)
         axes.set_xlabel("row of the fit")
 
     return Picture(
@@ -85,7 +85,7 @@ def states(mean: np.ndarray, std: np.ndarray, starts: np.ndarray | None = None) 
     """
 
     def draw(figure: Figure) -> None:
-        plots.states(figure.subplots(), mean, std, starts)
+        drawing.states(figure.subplots(), mean, std, starts)
 
     two = mean.shape[1] > 1
     return Picture(
@@ -127,7 +127,7 @@ def transition(
     moves = (_moved(functions, controls, grid)[0] - grid)[:, :2]
 
     def draw(figure: Figure) -> None:
-        plots.moves(figure.subplots(), places, moves, mean, starts)
+        drawing.moves(figure.subplots(), places, moves, mean, starts)
 
     return Picture(
         "transition",
@@ -144,7 +144,7 @@ def _curve(grid: np.ndarray, value: np.ndarray, std: np.ndarray, visited: np.nda
     """The next state against the state, where there is one."""
 
     def draw(figure: Figure) -> None:
-        plots.transition(figure.subplots(), grid, value, std, visited)
+        drawing.transition(figure.subplots(), grid, value, std, visited)
 
     return Picture(
         "transition",

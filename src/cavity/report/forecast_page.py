@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cavity.drawing import BANDS
 from cavity.estimators.time_map import Outlook
 from cavity.learning.double_precision import in_double
 from cavity.numerics.text import plural
-from cavity.plots import BANDS
 from cavity.report import forecast_figures
 from cavity.report.model_section import common_facts, converged, lead
 from cavity.report.rendering import check_page, write_page

@@ -2,13 +2,13 @@
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity import plots
+from cavity import drawing
 from cavity.estimators.layers import first_functions, layers_of
 from cavity.inducing.base import Points
 from cavity.inducing.sums import InBase, OfParts
@@ -59,7 +59,7 @@ class PatchModel:
         parts = self.parts
         shapes = parts.image_shape[:2], parts.patch_shape
         ends, by_place = (low, high), values.reshape(parts.grid)
-        plots.places(axes, by_place, *shapes, stride=parts.stride, ends=ends, **more)
+        drawing.places(axes, by_place, *shapes, stride=parts.stride, ends=ends, **more)
 
     @property
     def patches(self) -> np.ndarray:
@@ -142,21 +142,12 @@ def image_pictures(
 def inducing_patches(found: PatchModel, classes: tuple[str, ...]) -> Picture:
     """The inducing patches that speak for each class most, the strongest first."""
     single = found.means.shape[1] == 1
-    scores = np.concatenate([-found.means, found.means], axis=1) if single else found.means
     names = (classes[0], classes[-1]) if single else classes
-    shown = min(len(names), MOST_CLASSES)
-    columns = min(len(found.Z), MOST_PATCHES)
-    patches = found.patches
-    ends = float(np.min(patches)), float(np.max(patches))
+    rows = telling_patches(found, classes)
+    shown, columns = rows.scores.shape
 
     def draw(figure: Figure) -> None:
-        grid = figure.subplots(shown, columns, squeeze=False)
-        for k, label in enumerate(plots.labels(names[:shown], 16)):
-            order = np.argsort(-scores[:, k], kind="stable")[:columns]
-            for axes, m in zip(grid[k], order, strict=True):
-                plots.pixels(axes, patches[m], ends, f"{scores[m, k]:+.2g}")
-            first: Any = grid[k, 0]  # the name of a row stands to the left of it
-            first.set_ylabel(label, rotation=0, ha="right", va="center", labelpad=6)
+        draw_patches(figure.subplots(shown, columns, squeeze=False), rows)
 
     texts = [
         "Patches that the model knows, in a row for each class the "
@@ -187,6 +178,53 @@ def inducing_patches(found: PatchModel, classes: tuple[str, ...]) -> Picture:
         " ".join(texts),
         picture(draw, height=0.3 + 0.95 * shown),
     )
+
+
+class TellingPatches(NamedTuple):
+    """The inducing patches that speak for each class most, a row for each class.
+
+    Attributes:
+        names: of the classes.
+        pixels: of the patches, (C, n, h, w, channels).
+        scores: means of the function of one patch there, the largest first, (C, n).
+    """
+
+    names: tuple[str, ...]
+    pixels: np.ndarray
+    scores: np.ndarray
+
+
+def telling_patches(
+    found: PatchModel, classes: tuple[str, ...], most: int = MOST_PATCHES
+) -> TellingPatches:
+    """The inducing patches that speak for each class most.
+
+    Args:
+        found: the patches of a model.
+        classes: names of the classes, of which the first are shown.
+        most: patches in a row.
+    """
+    single = found.means.shape[1] == 1
+    scores = np.concatenate([-found.means, found.means], axis=1) if single else found.means
+    names = ((classes[0], classes[-1]) if single else classes)[:MOST_CLASSES]
+    orders = np.argsort(-scores, axis=0, kind="stable")[:most, : len(names)].T
+    chosen = np.take_along_axis(scores.T[: len(names)], orders, axis=1)
+    return TellingPatches(names, found.patches[orders], chosen)
+
+
+def draw_patches(grid: np.ndarray, rows: TellingPatches) -> None:
+    """Draws patches, each with its number below, and the names of their classes at the left.
+
+    Args:
+        grid: matplotlib's axes, (C, n).
+        rows: the patches.
+    """
+    ends = float(np.min(rows.pixels)), float(np.max(rows.pixels))
+    for k, label in enumerate(drawing.labels(rows.names, 16)):
+        for axes, pixels, score in zip(grid[k], rows.pixels[k], rows.scores[k], strict=True):
+            drawing.pixels(axes, pixels, ends, f"{score:+.2g}")
+        first: Any = grid[k, 0]  # the name of a row stands to the left of it
+        first.set_ylabel(label, rotation=0, ha="right", va="center", labelpad=6)
 
 
 def weight_map(found: PatchModel) -> Picture:
@@ -268,14 +306,14 @@ def least_expected(
     images = encoded.X[rows][:, : math.prod(shape)].reshape(len(rows), *shape[:2], -1)
     ends = float(np.min(images)), float(np.max(images))
     most = float(np.max(np.abs(evidence))) or 1.0
-    short, numbers = plots.labels(classes, 12), encoded.numbers
+    short, numbers = drawing.labels(classes, 12), encoded.numbers
 
     def draw(figure: Figure) -> None:
         grid = figure.subplots(2, len(rows), squeeze=False)
         for i, n in enumerate(map(int, rows)):
             chance = float(np.exp(log_probabilities[n, labels[n]]))
             words = f"{short[labels[n]]}: {chance:.2g}"
-            plots.pixels(grid[0, i], images[i], ends, words)
+            drawing.pixels(grid[0, i], images[i], ends, words)
             grid[0, i].set_title(f"row {numbers[n]}")
             found.draw(grid[1, i], evidence[i], -most, most)
             grid[1, i].set_xlabel(f"against {short[rival[i]]}")

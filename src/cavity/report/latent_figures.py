@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity import plots
+from cavity import drawing
 from cavity.estimators.latent_map import Gaussians
 from cavity.report.figures import thinned
 from cavity.report.sections import Picture
@@ -25,7 +25,7 @@ def relevance(shares: np.ndarray) -> Picture:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.relevance(axes, names, 100.0 * shares)
+        drawing.relevance(axes, names, 100.0 * shares)
         axes.set(xlabel="relevance, %", xlim=(0.0, None))
 
     listed = ", ".join(f"{100 * share:.0f} %" for share in shares[:5])
@@ -36,7 +36,7 @@ def relevance(shares: np.ndarray) -> Picture:
         "How far the columns move, in mean square, where rows exchange their positions along one "
         "dimension, as a share of the sum over dimensions. A dimension next to zero is not "
         "needed; where none is, more dimensions may be worth trying.",
-        picture(draw, width=6.0, height=0.8 + 0.32 * min(len(shares), plots.MOST_NAMES)),
+        picture(draw, width=6.0, height=0.8 + 0.32 * min(len(shares), drawing.MOST_NAMES)),
     )
 
 
@@ -56,10 +56,10 @@ def latent_map(
     shown = None if colour is None else [colour[i] for i in chosen]
 
     def draw(figure: Figure) -> None:
-        plots.embedding(figure.subplots(), mean, std, shown, str(name))
+        drawing.embedding(figure.subplots(), mean, std, shown, str(name))
 
     by = f", coloured by {name}" if name is not None else ""
-    few = len(chosen) <= plots.MOST_DEVIATIONS
+    few = len(chosen) <= drawing.MOST_DEVIATIONS
     parts = [
         "Each point is a row of the table at its posterior mean; rows that are alike in all "
         "columns lie close together.",

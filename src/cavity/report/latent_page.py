@@ -10,12 +10,12 @@ from scipy.special import ndtri
 
 from cavity.columns import cells
 from cavity.columns.column_types import evidence
+from cavity.drawing import BANDS
 from cavity.estimators.latent_map import LatentMap
 from cavity.likelihoods.support import Support
-from cavity.plots import BANDS
 from cavity.report import figures, latent_figures
-from cavity.report.figures import Outcome
 from cavity.report.model_section import common_facts, lead, learning
+from cavity.report.outcomes import Outcome
 from cavity.report.rendering import check_page, write_page
 from cavity.report.scores import rms, score_cells, score_head
 from cavity.report.sections import (

@@ -43,17 +43,31 @@ def rows_report(
     Returns:
         The names of its figures.
     """
+    encoded = encoded_rows(estimator.rows_of_fit_.inputs.features, X, y, side)
+    return list(write_report(path, RowsFiles().contents(estimator), encoded))
+
+
+def encoded_rows(
+    features: tuple[str, ...], X: np.ndarray, y: np.ndarray | None, side: Mapping[str, np.ndarray]
+) -> Encoded:
+    """Rows in memory as those of a table.
+
+    Args:
+        features: names of the columns of X.
+        X: inputs as numbers, (N, D).
+        y: outputs or places of labels, (N, P); None where there are none.
+        side: side data by name, (N,) each.
+    """
     count = len(X)
-    encoded = Encoded(
+    return Encoded(
         X=X,
         y=y,
         noise=side.get("noise_variance"),
         exposure=side.get("exposure"),
         kept=np.ones(count, bool),
-        features=estimator.rows_of_fit_.inputs.features,
+        features=features,
         noticed=EncodingWarnings(count, count),
     )
-    return list(write_report(path, RowsFiles().contents(estimator), encoded))
 
 
 def embedding_report(

@@ -55,19 +55,26 @@ def typical_inputs(schema: Schema, X: np.ndarray) -> np.ndarray:
     return typical
 
 
-def slices(schema: Schema, X: np.ndarray, points: int) -> list[Slice]:
+def slices(
+    schema: Schema, X: np.ndarray, points: int, columns: Sequence[str] | None = None
+) -> list[Slice]:
     """A slice along every column that has at least two different values.
 
     Args:
         schema: of the model.
         X: inputs of the table, (N, D).
         points: places along a numeric column.
+        columns: names of those to have, in this order, be they constant or not; None for all.
     """
     typical = typical_inputs(schema, X)
     found, nothing = [], np.zeros(0)
-    for column, block in zip(schema.inputs, blocks(schema), strict=True):
+    each = zip(schema.inputs, blocks(schema), strict=True)
+    if columns is not None:
+        named = {column.name: (column, block) for column, block in each}
+        each = (named[name] for name in columns)
+    for column, block in each:
         values = X[:, block]
-        if np.all(values == values[0]):
+        if columns is None and np.all(values == values[0]):
             continue
         if column.kind == "numeric":
             places = _places(values[:, 0], points)

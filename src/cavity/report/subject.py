@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from cavity.drawing import BANDS
 from cavity.estimators.predictions import Predictions, binary_probabilities
 from cavity.learning.results.result import Inference
 from cavity.likelihoods.predictive.numerical import NumericalPredictive
-from cavity.plots import BANDS
 from cavity.report.class_figures import ClassOutcome
 from cavity.report.columns import row_dates
-from cavity.report.figures import Outcome, Shown
+from cavity.report.figures import Shown
 from cavity.report.leave_one_out import SingleRows, quick_inference_on, single_rows
+from cavity.report.outcomes import Outcome
 from cavity.tables.schema import Encoded
 from cavity.tables.table_model import TableModel
 

@@ -1,11 +1,12 @@
 """SVG files of what is drawn, small, and for light and dark surroundings."""
 
+import contextlib
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from cavity.plots import ACCENT, FAINT, INK, MODEL, STYLE
+from cavity.drawing import ACCENT, FAINT, INK, MODEL, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,21 +27,38 @@ def picture(draw: Callable[[Figure], None], width: float = 8.4, height: float = 
         width: in inches; a browser shows 96 pixels for each.
         height: in inches.
     """
-    import io
-
-    import matplotlib
     from matplotlib.figure import Figure
 
-    file = io.StringIO()
+    with in_style():
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure)
+        return svg_of(figure)
+
+
+@contextlib.contextmanager
+def in_style() -> Iterator[None]:
+    """A style of its own for what is drawn within, whatever the settings of matplotlib are."""
+    import matplotlib
+
     with matplotlib.rc_context(), warnings.catch_warnings():
         # names may hold letters that matplotlib's own font lacks: the browser's have them
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
-        figure = Figure(figsize=(width, height), layout="constrained")
-        draw(figure)
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(file, format="svg", dpi=130, metadata=nothing)
+        yield
+
+
+def svg_of(figure: Figure) -> str:
+    """An SVG file, as text, of a figure that was drawn `in_style`.
+
+    Args:
+        figure: of matplotlib.
+    """
+    import io
+
+    file = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(file, format="svg", dpi=130, metadata=nothing)
     return _compact(file.getvalue())
 
 

@@ -1,18 +1,16 @@
 """Sections on the targets of a table: curves, metrics, pictures of quality, single rows."""
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from cavity.estimators.layers import first_functions, weight_priors
-from cavity.inducing.base import Points
+from cavity.drawing import BANDS
 from cavity.kernels.sum_over import plain_columns
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
-from cavity.plots import BANDS
 from cavity.report import class_figures, figures
+from cavity.report.figure_data import along_only_input, order_of_swings
 from cavity.report.leave_one_out import left_out_parts, left_out_rows
 from cavity.report.metric_descriptions import METRICS
 from cavity.report.outliers import outlier_parts, outliers
@@ -154,9 +152,7 @@ def _slices(subject: Subject, fine: list[Slice]) -> list[list[Picture]]:
     """Slices along the inputs that move each target most."""
     schema = subject.fitted.schema
     coarse = slices(schema, subject.encoded.X, points=5)
-    means = in_one_go(coarse, subject.predict, BANDS)
-    swings = np.array([np.ptp(mean, axis=0) for mean, _ in means])
-    orders = np.argsort(-swings, axis=0, kind="stable")[:MOST_SLICES]
+    orders = order_of_swings(coarse, subject.predict)[:MOST_SLICES]
     by_name = {cut.column.name: cut for cut in fine}
     names = [column.name for column in schema.inputs]
     pictures = []
@@ -183,21 +179,9 @@ def _class_slices(subject: Subject, cuts: list[Slice]) -> Picture:
 
 def _fits(subject: Subject) -> list[Picture]:
     """The whole fit of each target, where the only input is one number."""
-    fitted, x = subject.fitted, subject.encoded.X[:, 0]
-    column, model = fitted.schema.inputs[0], fitted.posterior.model
-    inducing = None if weight_priors(model) else first_functions(model).inducing
-    Z = np.asarray(inducing.Z)[:, 0] if isinstance(inducing, Points) else None
-    ends = np.array([x.min(), x.max()])
-    if ends[0] == ends[1] and Z is not None:
-        ends = np.array([min(ends[0], Z.min()), max(ends[1], Z.max())])
-    room = 0.05 * (ends[1] - ends[0]) or 0.05 * abs(ends[0]) or 1.0
-    places = np.linspace(ends[0] - room, ends[1] + room, 400)
-    shown = functools.partial(fitted.schema.shown, column.name)
-    cut = Slice(column, places[:, None], shown(places), (), shown(x))
+    cut, Z = along_only_input(subject.fitted, subject.encoded.X[:, 0])
     out = subject.predict(cut.X)
     quantiles = out.quantiles(BANDS)
-    if Z is not None:
-        Z = shown(Z[(places[0] <= Z) & (places[-1] >= Z)])
     y = subject.encoded.y
     return [
         figures.fit(
@@ -208,5 +192,5 @@ def _fits(subject: Subject) -> list[Picture]:
             Z,
             *subject.shown(target),
         )
-        for i, target in enumerate(fitted.targets)
+        for i, target in enumerate(subject.fitted.targets)
     ]

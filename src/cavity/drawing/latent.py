@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.plots.style import COLOURS, FAINT, MODEL, label, legend_above
+from cavity.drawing.style import COLOURS, FAINT, MODEL, label, legend_above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

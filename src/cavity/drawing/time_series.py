@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.plots.function import bands, rug
-from cavity.plots.style import ACCENT, DASHES, FAINT, MODEL, label, legend_above
+from cavity.drawing.function import bands, rug
+from cavity.drawing.style import ACCENT, DASHES, FAINT, MODEL, label, legend_above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

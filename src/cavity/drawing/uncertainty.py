@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.plots.style import DASHES, FAINT, INK, MODEL, legend_above
+from cavity.drawing.style import DASHES, FAINT, MODEL, ink, legend_above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ def calibration(
         axes.fill_between(
             levels, lower, upper, color=FAINT, alpha=0.25, linewidth=0, label="chance alone (95 %)"
         )
-    axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=DASHES, label="ideal")
+    axes.plot([0, 1], [0, 1], color=ink(), linewidth=1, linestyle=DASHES, label="ideal")
     axes.plot(levels, observed, color=MODEL, linewidth=2, label="this model")
     axes.set(xlim=(0, 1), ylim=(0, 1.02), aspect="equal")
     axes.set(xlabel="nominal coverage of the interval", ylabel="share of rows inside")
@@ -51,5 +51,5 @@ def probability_transform(axes: Axes, values: np.ndarray, bins: int = 10) -> Non
     edges = np.linspace(0, 1, bins + 1)
     share = np.histogram(values, edges)[0] * bins / len(values)
     axes.bar(edges[:-1], share, 1 / bins, align="edge", color=MODEL, alpha=0.6, linewidth=0)
-    axes.axhline(1.0, color=INK, linewidth=1, linestyle=DASHES)
+    axes.axhline(1.0, color=ink(), linewidth=1, linestyle=DASHES)
     axes.set(xlim=(0, 1), xlabel="predicted probability below the observed", ylabel="density")

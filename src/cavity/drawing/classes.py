@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.plots.style import COLOURS, DASHES, FAINT, INK, MODEL, legend_above
+from cavity.drawing.style import COLOURS, DASHES, FAINT, MODEL, ink, legend_above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ def reliability(
             no bars.
         upper: the upper end of these, (B,).
     """
-    axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=DASHES, label="ideal")
+    axes.plot([0, 1], [0, 1], color=ink(), linewidth=1, linestyle=DASHES, label="ideal")
     if lower is not None and upper is not None:
         label = "chance alone (95 %)"
         axes.vlines(predicted, lower, upper, color=FAINT, alpha=0.45, linewidth=8, label=label)
@@ -97,7 +97,7 @@ def class_histograms(
             linewidth=0,
             label=names[int(truth)],
         )
-    axes.axhline(0.0, color=INK, linewidth=1)
+    axes.axhline(0.0, color=ink(), linewidth=1)
     axes.set(xlim=(0, 1), xlabel="predicted probability", ylabel="rows, by their true class")
     axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
     axes.locator_params(axis="y", integer=True)
@@ -125,7 +125,7 @@ def confusion(axes: Axes, counts: np.ndarray, names: Sequence[str]) -> None:
         )
         text = f"{counts[i, j]:,}\n{100 * value:.0f} %"
         size = 11 if len(names) <= 6 else 8
-        axes.text(j, i, text, ha="center", va="center", fontsize=size, color=INK)
+        axes.text(j, i, text, ha="center", va="center", fontsize=size, color=ink())
     places = np.arange(len(names))
     axes.set_xticks(places, names, rotation=0 if len(names) <= 6 else 90)
     axes.set_yticks(places, names)
@@ -150,7 +150,7 @@ def roc(
         true_positive: the share of its rows that are found, (T,).
         area: under the curve, for the legend; None for none there.
     """
-    axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=DASHES, label="guessing")
+    axes.plot([0, 1], [0, 1], color=ink(), linewidth=1, linestyle=DASHES, label="guessing")
     axes.fill_between(false_positive, 0.0, true_positive, color=MODEL, alpha=0.15, linewidth=0)
     label = "this model" if area is None else f"this model, area {area:.3f}"
     axes.plot(false_positive, true_positive, color=MODEL, linewidth=2, label=label)

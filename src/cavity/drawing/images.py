@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.plots.style import FAINT
+from cavity.drawing.style import FAINT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

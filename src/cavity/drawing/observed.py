@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.plots.style import DASHES, FAINT, INK, MODEL, legend_above, point_size
+from cavity.drawing.style import DASHES, FAINT, MODEL, ink, legend_above, point_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,9 +28,11 @@ def predictions(
         upper: upper ends, (N,).
     """
     low, high = _range(np.concatenate([observed, mean]))
-    axes.plot([low, high], [low, high], color=INK, linewidth=1, linestyle=DASHES, zorder=3)
-    if len(mean) <= MOST_BARS:
-        axes.vlines(observed, lower, upper, color=MODEL, alpha=0.35, linewidth=1)
+    line = {"linewidth": 1, "linestyle": DASHES, "zorder": 3, "label": "exact"}
+    axes.plot([low, high], [low, high], color=ink(), **line)
+    if len(mean) <= MOST_BARS and not np.all(np.isnan(lower)):
+        bars = {"alpha": 0.35, "linewidth": 1, "label": "95 % of new values"}
+        axes.vlines(observed, lower, upper, color=MODEL, **bars)
     _cloud(axes, observed, mean)
     axes.set(xlabel="observed", ylabel="predicted")
 
@@ -43,9 +45,9 @@ def residuals(axes: Axes, mean: np.ndarray, standardised: np.ndarray) -> None:
         mean: predictive means, (N,).
         standardised: observed minus predicted over the predictive deviation of each row, (N,).
     """
-    for height in (-1.96, 1.96):
-        axes.axhline(height, color=FAINT, linewidth=1, linestyle=DASHES)
-    axes.axhline(0.0, color=INK, linewidth=1, linestyle=DASHES)
+    for height, word in ((-1.96, None), (1.96, "should hold 95 %")):
+        axes.axhline(height, color=FAINT, linewidth=1, linestyle=DASHES, label=word)
+    axes.axhline(0.0, color=ink(), linewidth=1, linestyle=DASHES)
     _cloud(axes, mean, standardised)
     reach = max(3.5, 1.05 * float(np.max(np.abs(standardised))))
     axes.set(ylim=(-reach, reach), xlabel="predicted", ylabel="standardised residual")
@@ -66,7 +68,7 @@ def residual_histogram(axes: Axes, standardised: np.ndarray, reach: float = 5.0)
     axes.barh(edges[:-1], share, np.diff(edges), align="edge", color=MODEL, alpha=0.6, linewidth=0)
     z = np.linspace(-reach, reach, 200)
     normal = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    axes.plot(normal, z, color=INK, linewidth=1.2, label="standard normal")
+    axes.plot(normal, z, color=ink(), linewidth=1.2, label="standard normal")
     axes.set(ylim=(-reach, reach), xlabel="density", ylabel="standardised residual")
     legend_above(axes)
 

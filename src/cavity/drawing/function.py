@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.plots.style import ACCENT, INK, MODEL, labels, point_size
+from cavity.drawing.style import ACCENT, MODEL, ink, labels, point_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,18 +15,27 @@ else:
 BANDS = (0.025, 0.25, 0.75, 0.975)
 
 
-def bands(axes: Axes, x: np.ndarray, mean: np.ndarray, quantiles: np.ndarray) -> None:
-    """The predictive mean along one input with its 50 and 95 % bands.
+def bands(
+    axes: Axes,
+    x: np.ndarray,
+    mean: np.ndarray,
+    quantiles: np.ndarray,
+    words: tuple[str | None, str | None] = ("95 %", "50 %"),
+) -> None:
+    """The predictive mean along one input with two bands, by default of 50 and 95 %.
 
     Args:
         axes: matplotlib's axes to draw on.
         x: places along the input, numbers or dates, (n,).
         mean: predictive means there, (n,).
-        quantiles: at the probabilities `BANDS`, (n, 4).
+        quantiles: ends of the outer band, of the inner one between them, (n, 4); by default at
+            the probabilities `BANDS`.
+        words: names of both bands in a legend; None for a band that is not drawn.
     """
-    outer, inner = quantiles[:, [0, 3]], quantiles[:, [1, 2]]
-    axes.fill_between(x, *outer.T, color=MODEL, alpha=0.18, linewidth=0, label="95 %")
-    axes.fill_between(x, *inner.T, color=MODEL, alpha=0.32, linewidth=0, label="50 %")
+    pairs = zip((quantiles[:, [0, 3]], quantiles[:, [1, 2]]), (0.18, 0.32), words, strict=True)
+    for ends, shade, word in pairs:
+        if word is not None:
+            axes.fill_between(x, *ends.T, color=MODEL, alpha=shade, linewidth=0, label=word)
     axes.plot(x, mean, color=MODEL, linewidth=1.8, label="mean")
     axes.margins(x=0)
 
@@ -64,7 +73,7 @@ def rug(axes: Axes, x: np.ndarray) -> None:
     ticks = np.repeat(numbers[(numbers >= low) & (numbers <= high)], 3)
     heights = np.tile([0.0, 0.04, np.nan], len(ticks) // 3)
     edge = axes.get_xaxis_transform()
-    axes.plot(ticks, heights, color=INK, alpha=0.5, linewidth=0.7, transform=edge)
+    axes.plot(ticks, heights, color=ink(), alpha=0.5, linewidth=0.7, transform=edge)
 
 
 def data(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
@@ -76,7 +85,7 @@ def data(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
         y: the target, (N,).
     """
     size = point_size(len(x))
-    axes.scatter(x, y, size, color=INK, alpha=0.55, linewidths=0, zorder=3, label="data")
+    axes.scatter(x, y, size, color=ink(), alpha=0.55, linewidths=0, zorder=3, label="data")
 
 
 def inducing_points(axes: Axes, x: np.ndarray) -> None:

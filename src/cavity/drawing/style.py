@@ -50,6 +50,13 @@ STYLE: dict[Any, Any] = {
 }
 
 
+def ink() -> str:
+    """The colour of texts in matplotlib's settings, for marks that are to be seen on them."""
+    from matplotlib import rcParams
+
+    return rcParams["text.color"]
+
+
 def legend_above(axes: Axes) -> None:
     """A legend outside the axes, where it covers nothing that is drawn."""
     axes.legend(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.plots.style import DASHES, FAINT, MODEL
+from cavity.drawing.style import DASHES, FAINT, MODEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
