@@ -104,8 +104,8 @@ STREAMING_FAULTS = (
     Fault(
         "a batch is known by its inputs alone",
         COMMAND,
-        "for array in (encoded.X, encoded.y, *encoded.side.values()):",
-        "for array in (encoded.X, *encoded.side.values()):",
+        "for array in (encoded.X, encoded.y, *encoded.side_and_weight.values()):",
+        "for array in (encoded.X, *encoded.side_and_weight.values()):",
         (COMMANDS + "test_other_outputs_are_another_batch",),
     ),
     Fault(
@@ -125,14 +125,14 @@ STREAMING_FAULTS = (
     Fault(
         "the evidence of old rows is in the units of the model",
         COMMAND,
-        "+ rows * float(np.sum(np.log(fitted.output_scale)))",
-        "+ 0.0 * rows",
+        "+ float(_counted(fitted) @ np.log(fitted.output_scale))",
+        "",
         (COMMANDS + "test_the_evidence_is_in_the_units_of_the_outputs",),
     ),
     Fault(
         "the evidence of all rows is in the units of the model",
         COMMAND,
-        "- result.rows_seen * float(np.sum(np.log(scale)))",
+        "- float((old + new) @ np.log(scale))",
         "",
         (COMMANDS + "test_the_evidence_is_in_the_units_of_the_outputs",),
     ),

@@ -1,6 +1,7 @@
 """The least of a noisy function: each row is measured where improvement is expected to be most."""
 
 import jax
+import matplotlib.pyplot as plt
 import numpy as np
 
 import cavity
@@ -34,3 +35,12 @@ with jax.enable_x64(True):
 
 least = places[np.argmin(function(places))]
 print(f"the least of {len(places)} places is at {least:.3f}, {function(least):6.3f}")
+
+plt.figure(figsize=(5, 3.5))
+plt.plot(places, function(places), color="grey", ls="--", label="the function")
+plt.plot(places, mean, color="#0072b2", label="learned")
+plt.scatter(x[:5], y[:5], 25.0, color="black", label="first rows")
+plt.scatter(x[5:], y[5:], 25.0, color="#d55e00", label="chosen rows")
+plt.xlabel("x")
+plt.legend()
+plt.show()
