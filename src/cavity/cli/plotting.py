@@ -116,7 +116,7 @@ def _arguments(word: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def _rows(
     session: Session, estimator: Any, table: str | None, colour: str | None, *, drop_missing: bool
 ) -> dict[str, Any]:
-    """What a table holds, as arguments of pictures."""
+    """The cells of a table as arguments of pictures."""
     if table is None:
         return {}
     data = read_table(table)

@@ -38,7 +38,7 @@ class AbstractShown:
     def _shown(
         self, callback: Callable[[Progress], None] | None
     ) -> Iterator[Callable[[Progress], None] | None]:
-        """What a fit is to call after every iteration, so that it is shown as it is asked.
+        """The callback of a fit that shows it as it is asked.
 
         Args:
             callback: the user's; called as well.
@@ -80,7 +80,7 @@ def checked_verbose(verbose: object) -> bool:
 
 
 class _SoFar:
-    """What is known of a fit while it goes on."""
+    """Knowledge of a fit while it goes on."""
 
     def __init__(self, name: str):
         self.name, self.began, self.stages, self.done = name, time.perf_counter(), 0, 0

@@ -143,7 +143,7 @@ def _target(subject: Subject, target: object) -> tuple[int, str]:
 
 
 def _cut(subject: Subject, kernel: AbstractKernel, column: object) -> Slice:
-    """Where a component is drawn.
+    """The cut along which a component is drawn.
 
     Raises:
         ValueError: where a column has to be chosen, and for one that is not there.

@@ -177,7 +177,7 @@ def draw_bands(ax: Axes, x: np.ndarray, curve: Curve, level: float) -> None:
 
 
 def words_of(curve: Curve, level: float) -> tuple[str | None, str | None]:
-    """What bands are called: that of new values, that of the function; None for none."""
+    """Labels of the bands of new values and of the function; None for none."""
     share = percent(level)
     return (
         None if curve.values is None else f"{share} of new values",
@@ -193,7 +193,7 @@ def four(curve: Curve) -> np.ndarray:
 
 
 def y_name_of(subject: Subject, target: int) -> str:
-    """What a target's axis is called: its name, or the probability of the second class."""
+    """The label of a target's axis: its name, or the probability of the second class."""
     classes = subject.fitted.classes
     if len(classes) == 2:
         return f"probability of {classes[-1]}"

@@ -1,4 +1,4 @@
-"""Which pictures there are of which models, and what to say of others."""
+"""The pictures that there are of each kind of model, and the refusals of others."""
 
 from typing import Any
 

@@ -214,7 +214,7 @@ class ResidualDisplay(AbstractDisplay):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class CalibrationDisplay(AbstractDisplay):
-    """How often what was said came true: coverage of intervals, or reliability of a class.
+    """Calibration: coverage of intervals, or frequencies against probabilities of a class.
 
     Made by `from_estimator` or `from_predictions`.
 

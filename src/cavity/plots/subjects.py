@@ -84,7 +84,7 @@ def posterior_of(model: object) -> Any:
 
 
 def _hint(model: object) -> str:
-    """What to do with other things that are given."""
+    """Advice where something else is given."""
     names = {base.__name__ for base in type(model).__mro__}
     if isinstance(model, str | Path):
         return f": give cavity.load({str(model)!r})"
