@@ -14,8 +14,8 @@ from cavity.cli.session import File
 from tests.cli.conftest import people, run
 
 COMMANDS = {command.callback.__name__: command.callback for command in app.registered_commands}
-# What a command needs beside files.
-NEEDED = {"fit": ("--target", "weight"), "forecast": ("--steps", 1)}
+# What a command needs beside files, after the first of them.
+NEEDED = {"fit": ("--target", "weight"), "forecast": ("--steps", 1), "plot": ("function",)}
 # What values of options are called that are files or folders.
 PATHS = {"MODEL", "TABLE", "CANDIDATES", "OUT", "FILE", "DIR"}
 
@@ -55,7 +55,8 @@ def test_no_output_is_an_input(here, name, option):
     (here / "in.csv").write_text("weight\n1\n")
     os.symlink("in.csv", here / "link.csv")
     for out in ("in.csv", "./in.csv", "link.csv"):
-        done = run(name, *command_line(name, option, out), *NEEDED.get(name, ()))
+        first, *others = command_line(name, option, out)
+        done = run(name, first, *NEEDED.get(name, ()), *others)
         if (name, option) == ("update", "model"):
             assert "itself" not in done.err
         else:

@@ -31,8 +31,8 @@ SERIES = pd.Series(
     np.sin(np.arange(30) / 3), pd.date_range("2020-01-01", periods=30, freq="D"), name="level"
 )
 IMAGES = RNG.random((20, 5, 5))
-# By family and task: settings, and the arguments of fit; the first of rows are predicted. The files
-# of `kept` were fitted to these, so that they stay as they are.
+# By family and task: settings, and the arguments of fit; the first of rows are predicted.
+# The files of `kept` were fitted to these, so that they stay as they are.
 EXAMPLES = {
     ("gp", "regression"): (SHORT, (FRAME, pd.Series(Y, name="height"))),
     ("gp", "classification"): (SHORT, (FRAME, LABELS)),

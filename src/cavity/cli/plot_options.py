@@ -22,7 +22,7 @@ Kind = Annotated[
 Table = Annotated[
     str | None,
     typer.Argument(
-        metavar="[TABLE]",
+        metavar="TABLE",
         help="A .csv or .parquet table of rows to draw it on, where the picture needs some; of a "
         "time series the rows that follow.",
     ),
