@@ -57,7 +57,7 @@ ROW_WEIGHT_FAULTS = (
     Fault(
         "the weight of a class takes the place of that of its rows",
         "estimators/row_weights.py",
-        "return own if sample_weight is None else own * _checked(sample_weight, X)",
+        "return own if sample_weight is None else own * checked_weights(sample_weight, X)",
         "return own",
         ("estimators/test_row_weights.py::test_weights_of_classes_are_those_of_their_rows",),
     ),

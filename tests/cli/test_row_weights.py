@@ -69,7 +69,8 @@ def test_weights_of_classes(table):
         ("--weight-column label --ignore count", "label"),
         ("--class-weight new=2", "--class-weight is for classes"),
         ("--class-weight new", "not a name and a value"),
-        ("--class-weight new=-1", "weights are at least 0"),
+        ("--class-weight new=0", "weights are above 0"),
+        ("--class-weight balanced --class-weight new=2", "stands alone"),
         ("--model state-space --weight-column count", "times have no weights"),
     ],
 )
@@ -98,6 +99,24 @@ def test_all_weights_zero_are_refused(here):
     ran = run(f"{FIT} --weight-column count --out m.cavity")
     assert ran.code == 1
     assert "every row has weight 0" in ran.err
+
+
+def test_rows_of_weight_zero_may_hold_anything(here):
+    """Text in a column of numbers, missing cells, other classes: a fit, a test and an update."""
+    count = np.array([1.0, 0.0, 2.0] * 10)
+    spare = np.where(count == 0.0, "oops", people()["spare"].cast(str))
+    table = people().with_columns(pl.Series("count", count), pl.Series("spare", spare))
+    gone = pl.when(pl.col("count") == 0.0).then(None)
+    table = table.with_columns(gone.otherwise(pl.col("height")).alias("height"))
+    table.write_csv("people.csv")
+    table.filter(pl.col("count") > 0.0).write_csv("fewer.csv")
+    fit = "--target weight --ignore noise --weight-column count --max-iterations 1 --inducing 5"
+    for name in ("people", "fewer"):
+        done(f"fit {name}.csv {fit} --test {name}.csv --out {name}.cavity")
+    both = [cavity.load(f"{name}.cavity") for name in ("people", "fewer")]
+    assert both[0].log_evidence_ == both[1].log_evidence_
+    done(f"fit people.csv {fit} --batch-rows 7 --out parts.cavity")
+    done("update people.cavity people.csv --weight-column count --no-learn --out n.cavity")
 
 
 def test_long_tables_have_weights_too(table):

@@ -98,15 +98,25 @@ def test_streams_and_left_out_rows_take_weights():
     ("weights", "said"),
     [
         (np.where(np.arange(24) == 3, -2.0, 1.0), r"at least 0 .* row 3 .* has -2"),
-        (np.where(np.arange(24) == 3, np.nan, 1.0), "NaN"),
-        (np.zeros(24), "non-zero|every row has weight 0"),
+        (np.where(np.arange(24) == 3, np.nan, 1.0), "at least 0 and finite"),
+        (np.zeros(24), "every row has weight 0"),
         (np.ones(5), "shape"),
+        (["many"] * 24, "sample_weight must be numbers"),
     ],
-    ids=["negative", "nan", "zero", "short"],
+    ids=["negative", "nan", "zero", "short", "text"],
 )
 def test_impossible_weights_are_refused(weights, said):
     with pytest.raises(ValueError, match=said):
         cavity.GPRegressor(max_iterations=0).fit(X, Y, sample_weight=weights)
+    still = cavity.GPRegressor(max_iterations=0).fit(X, Y)
+    with pytest.raises(ValueError, match=said):
+        still.score(X, Y, sample_weight=weights)
+
+
+def test_a_power_is_chosen_by_weighted_rows():
+    settings = {"power": "auto", "n_inducing": 5, "max_iterations": 0, "random_state": 0}
+    model = cavity.GPRegressor(**settings).fit(X, Y, sample_weight=WEIGHTS)
+    assert {trial.power for trial in model.power_table_} == {0.0, 0.5, 1.0}
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from cavity.tables.class_labels import class_values, classes_of
 from cavity.tables.files import read_table
 from cavity.tables.roles import Roles, learn_schema, schema_from
 from cavity.tables.row_cache import RowCache
-from cavity.tables.schema import Encoded, Schema, encode
+from cavity.tables.schema import Encoded, Schema, encode, without_weightless
 from cavity.tables.table_model import check_targets
 
 
@@ -134,7 +134,7 @@ def _doubts(tables: Tables) -> Iterator[str]:
 
 def _read_whole(session: Session, asked: Asked) -> Tables:
     request, method = asked.request, method_of(asked)
-    table = read_table(request.table)
+    table = without_weightless(read_table(request.table), request.weight_column)
     schema = learn_schema(table, _roles(request))
     task, likelihood = decide(schema, request.task, asked.given.get("likelihood"))
     how: dict[str, Any] = {
@@ -257,7 +257,7 @@ def _read_long(session: Session, asked: Asked, rows: int) -> Tables:
     roles.check(table.columns)
     session.note(f"{request.table} is read {rows} rows at a time")
     read_columns = [name for name in table.columns if name not in (request.ignore or ())]
-    seen = _evidence(table, read_columns)
+    seen = _evidence(table, read_columns, request.weight_column)
     schema = schema_from(table.columns, seen.__getitem__, roles)
     task, likelihood = decide(schema, request.task, asked.given.get("likelihood"))
     labels = task == CLASSIFICATION
@@ -269,6 +269,7 @@ def _read_long(session: Session, asked: Asked, rows: int) -> Tables:
     spool, noticed = RowCache(sides, len(schema.targets), request.seed), EncodingWarnings()
     ranged = schema
     for first, part in table.parts(*read_columns):
+        part = without_weightless(part, request.weight_column)
         encoded = encode(
             part,
             schema,
@@ -298,10 +299,13 @@ def _read_long(session: Session, asked: Asked, rows: int) -> Tables:
     return Tables(schema, train, None, task, likelihood, *moments, spool, rows)
 
 
-def _evidence(table: LongTable, columns: list[str]) -> dict[str, Evidence]:
+def _evidence(
+    table: LongTable, columns: list[str], weight_column: str | None
+) -> dict[str, Evidence]:
     """Evidence about the types of a long table's columns."""
     found: dict[str, Evidence] = {}
     for _, part in table.parts(*columns):
+        part = without_weightless(part, weight_column)
         for name in columns:
             new = evidence(part[name])
             found[name] = found[name] + new if name in found else new

@@ -14,7 +14,7 @@ from cavity.cli.text import describe_metrics
 from cavity.estimators.decisions import align_costs
 from cavity.estimators.predictions import bayes_decision
 from cavity.families.base import loaded
-from cavity.numerics.text import plural
+from cavity.numerics.text import plural, quoted
 from cavity.persistence.atomic_file import why_not_writable
 from cavity.persistence.errors import DataError
 from cavity.tables.batched import rows_at_a_time
@@ -165,6 +165,12 @@ def evaluate(
     size = rows_at_a_time(table, batch_rows)
     how: dict[str, Any] = {"drop_missing": drop_missing, "weight_column": weight_column}
     parts = Parts(table, fitted.schema, size, **how)
+    weighed = fitted.record.get("weights", {}).get("column")
+    if weighed is not None and weight_column is None:
+        session.note(
+            f"rows count once here; the fit weighed them by column {quoted(weighed)} "
+            "(--weight-column)"
+        )
     metrics = fitted.metrics(parts)
     report_warnings(session, table, parts.noticed)
     rows = parts.noticed.kept

@@ -13,7 +13,7 @@ from cavity.estimators.decisions import align_costs
 from cavity.estimators.going_on import for_streams
 from cavity.estimators.predictions import bayes_decision, class_log_probabilities
 from cavity.estimators.registry import CLASSIFICATION
-from cavity.estimators.row_weights import class_weights, with_weights
+from cavity.estimators.row_weights import checked_weights, class_weights, with_weights
 from cavity.estimators.settings import check
 from cavity.families.base import loaded
 from cavity.learning.data.batches import Batches
@@ -180,6 +180,8 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         """
         predicted = self.predict(X)
         self._labels(y, predicted)
+        if sample_weight is not None:
+            sample_weight = checked_weights(sample_weight, X)
         return accuracy_score(y, predicted, sample_weight=sample_weight)
 
     @in_double

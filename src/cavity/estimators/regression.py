@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, validate_data
 from cavity.estimators.base import AbstractPredictor, given, not_both
 from cavity.estimators.going_on import for_streams
 from cavity.estimators.registry import REGRESSION
-from cavity.estimators.row_weights import with_weights
+from cavity.estimators.row_weights import checked_weights, with_weights
 from cavity.estimators.sampling import sample_outputs
 from cavity.estimators.settings import check
 from cavity.families.base import loaded
@@ -256,6 +256,8 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         Raises:
             ValueError: for unusable inputs.
         """
+        if sample_weight is not None:
+            sample_weight = checked_weights(sample_weight, X)
         return r2_score(y, self.predict(X, exposure=exposure), sample_weight=sample_weight)
 
     @in_double

@@ -1,11 +1,12 @@
 """Weights of the rows of a fit, checked as scikit-learn asks."""
 
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.utils import _safe_indexing, compute_sample_weight
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length
+from sklearn.utils.validation import _num_samples, check_consistent_length
 
 from cavity.inference.graph.rows import WEIGHT
 
@@ -29,10 +30,8 @@ def with_weights(
     others = {name: values for name, values in side.items() if name != WEIGHT}
     if WEIGHT not in side:
         return X, y, others
-    weights = np.asarray(_checked(side[WEIGHT], X))
+    weights = checked_weights(side[WEIGHT], X)
     kept = np.flatnonzero(weights > 0.0)
-    if not len(kept):
-        raise ValueError("every row has weight 0: at least one weight must be positive")
     if len(kept) < len(weights):
         check_consistent_length(X, y, *others.values())
         X, y = _safe_indexing(X, kept), _safe_indexing(y, kept)
@@ -41,14 +40,37 @@ def with_weights(
     return X, y, others if np.all(weights == 1.0) else others | {WEIGHT: weights}
 
 
-def _checked(weights: Any, X: Any) -> np.ndarray:
-    found = np.asarray(_check_sample_weight(weights, X, dtype=np.float64))
-    bad = np.flatnonzero(found < 0.0)
+def checked_weights(weights: Any, X: Any) -> np.ndarray:
+    """The weights of rows, (N,), as floats.
+
+    Args:
+        weights: one for each row, or a number for all.
+        X: inputs, for their number.
+
+    Raises:
+        ValueError: for what are no numbers, not finite, negative or all zero, and for another
+            number of them than rows.
+    """
+    try:
+        found = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"sample_weight must be numbers, one for each row, given {reprlib.repr(weights)}"
+        ) from None
+    count = _num_samples(X)
+    found = np.full(count, float(found)) if found.ndim == 0 else found
+    if found.shape != (count,):
+        raise ValueError(
+            f"sample_weight must have one value per row, ({count},), given shape {found.shape}"
+        )
+    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0.0)))
     if len(bad):
         raise ValueError(
-            f"sample_weight must be at least 0 in every row; row {bad[0]} (counted from 0) has "
-            f"{found[bad[0]]:g}"
+            f"sample_weight must be at least 0 and finite in every row; row {bad[0]} (counted "
+            f"from 0) has {found[bad[0]]:g}"
         )
+    if not np.any(found):
+        raise ValueError("every row has weight 0: at least one sample_weight must be positive")
     return found
 
 
@@ -74,7 +96,7 @@ def class_weights(class_weight: Any, y: Any, sample_weight: Any, X: Any) -> Any:
             f"{class_weight!r}"
         )
     own = np.asarray(compute_sample_weight(class_weight, y))
-    return own if sample_weight is None else own * _checked(sample_weight, X)
+    return own if sample_weight is None else own * checked_weights(sample_weight, X)
 
 
 def _check_classes(class_weight: Mapping[Any, Any], y: Any) -> None:

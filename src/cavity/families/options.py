@@ -127,14 +127,19 @@ def class_weights_of(typed: list[str]) -> str | dict[str, float]:
     """Weights of classes by label, or "balanced".
 
     Raises:
-        ValueError: for what is neither, and for negative weights.
+        ValueError: for what is neither, and for weights that are not above 0.
     """
-    if typed == ["balanced"]:
+    if "balanced" in typed:
+        if len(typed) > 1:
+            raise ValueError("balanced gives all classes a weight, and stands alone")
         return "balanced"
     found = {name: _finite(name, text) for name, text in by_name(typed).items()}
     for name, weight in found.items():
-        if weight < 0.0:
-            raise ValueError(f"weights are at least 0, that of {name} is {weight:g}")
+        if weight <= 0.0:
+            raise ValueError(
+                f"weights are above 0, that of {name} is {weight:g}; to leave a class out, leave "
+                "its rows out of the table"
+            )
     return found
 
 

@@ -160,7 +160,8 @@ def _cut(subject: Subject, kernel: AbstractKernel, column: object) -> Slice:
     if not len(X):
         raise ValueError(
             "cavity.plots.components needs X, rows, where a model has several columns: those of "
-            "the fit, which an estimator does not hold, or others"
+            "the fit, which an estimator does not hold, or others (on the command line name a "
+            "table after the kind)"
         )
     seen = _columns_seen(kernel, blocks(schema))
     if len(seen) == 1:

@@ -9,6 +9,7 @@ import numpy as np
 from cavity import drawing
 from cavity.estimators.embedding import GPEmbedding
 from cavity.estimators.latent_map import Gaussians, LatentMap, Standardised
+from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.subjects import checked, posterior_of
 from cavity.report.figures import thinned
@@ -44,6 +45,7 @@ class EmbeddingDisplay(AbstractDisplay):
         return 6.0, 4.8
 
     @classmethod
+    @in_double
     def from_estimator(
         cls, model: object, X: object = None, *, colour: object = None, ax: object = None
     ) -> "EmbeddingDisplay":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.drawing import MODEL
+from cavity.learning.double_precision import in_double
 from cavity.learning.results.result import Inference
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.subjects import checked
@@ -29,6 +30,7 @@ class EvidenceDisplay(AbstractDisplay):
     values: np.ndarray
 
     @classmethod
+    @in_double
     def from_estimator(cls, model: object, *, ax: object = None) -> "EvidenceDisplay":
         """Draws what learning maximised, from iteration to iteration.
 

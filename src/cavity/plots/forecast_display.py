@@ -12,6 +12,7 @@ from cavity.estimators.forecaster import GPForecaster
 from cavity.estimators.latent_map import Standardised
 from cavity.estimators.time_map import TimeMap
 from cavity.estimators.times import following
+from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay, percent
 from cavity.plots.curves import check_level
 from cavity.plots.subjects import checked, place_among, posterior_of
@@ -68,6 +69,7 @@ class ForecastDisplay(AbstractDisplay):
         return 7.2, 3.6
 
     @classmethod
+    @in_double
     def from_estimator(
         cls,
         model: object,

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity import drawing
+from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay, percent
 from cavity.plots.curves import Curve, check_level, curves
 from cavity.plots.subjects import check_no_pixels, subject_of, target_of
@@ -56,6 +57,7 @@ class FunctionDisplay(AbstractDisplay):
     y_name: str = "y"
 
     @classmethod
+    @in_double
     def from_estimator(
         cls,
         model: object,
@@ -213,7 +215,8 @@ def _check_one_column(subject: Subject) -> None:
         raise ValueError(
             f"cavity.plots.function is for a model of one column, and this one has {len(names)} "
             f"({listed}): draw a slice along one with cavity.plots.slices(model, X, "
-            f"columns=[{names[0]!r}]), the others at typical values"
+            f"columns=[{names[0]!r}]), the others at typical values (on the command line with "
+            f"the kind slices and --column {names[0]})"
         )
     (column,) = subject.fitted.schema.inputs
     if column.kind != "numeric":

@@ -8,6 +8,7 @@ import numpy as np
 
 from cavity import drawing
 from cavity.drawing import ACCENT, FAINT
+from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.function_display import FunctionDisplay
 from cavity.plots.subjects import check_no_pixels, listed, place_among, subject_of
@@ -40,6 +41,7 @@ class InducingDisplay(AbstractDisplay):
     function: FunctionDisplay | None = None
 
     @classmethod
+    @in_double
     def from_estimator(
         cls,
         model: object,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.subjects import subject_of
 from cavity.report.image_figures import (
@@ -39,6 +40,7 @@ class PatchDisplay(AbstractDisplay):
     scores: np.ndarray
 
     @classmethod
+    @in_double
     def from_estimator(
         cls, model: object, *, n_patches: int = MOST_PATCHES, ax: object = None
     ) -> "PatchDisplay":

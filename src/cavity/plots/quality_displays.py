@@ -8,6 +8,7 @@ import numpy as np
 
 from cavity import drawing
 from cavity.drawing import BANDS
+from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.subjects import place_among, subject_of, target_of
 from cavity.report.class_figures import ClassOutcome
@@ -80,6 +81,7 @@ class PredictionDisplay(AbstractDisplay):
     name: str = ""
 
     @classmethod
+    @in_double
     def from_estimator(
         cls,
         model: object,
@@ -174,6 +176,7 @@ class ResidualDisplay(AbstractDisplay):
     name: str = ""
 
     @classmethod
+    @in_double
     def from_estimator(
         cls,
         model: object,
@@ -241,6 +244,7 @@ class CalibrationDisplay(AbstractDisplay):
         return 4.8, 4.6
 
     @classmethod
+    @in_double
     def from_estimator(
         cls,
         model: object,

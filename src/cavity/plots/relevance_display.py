@@ -7,6 +7,7 @@ import numpy as np
 
 from cavity import drawing
 from cavity.estimators.layers import last_functions
+from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.subjects import check_no_pixels, checked, posterior_of, subject_of
 from cavity.report.parameters import Relevance, of_units, relevances
@@ -42,6 +43,7 @@ class RelevanceDisplay(AbstractDisplay):
     titles: list[str]
 
     @classmethod
+    @in_double
     def from_estimator(
         cls, model: object, X: object = None, *, ax: object = None
     ) -> "RelevanceDisplay":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity import drawing
+from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay, on_one_scale
 from cavity.plots.curves import Curve, check_level, curves, partial_curves
 from cavity.plots.function_display import draw_bands, four, y_name_of
@@ -50,6 +51,7 @@ class SliceDisplay(AbstractDisplay):
     averaged: bool = False
 
     @classmethod
+    @in_double
     def from_estimator(
         cls,
         model: object,

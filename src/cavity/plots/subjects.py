@@ -143,7 +143,7 @@ def subject_of(
         what = "X and y, rows with their outputs" if needs == "y" else "X, rows"
         raise ValueError(
             f"cavity.plots.{kind} needs {what}: those of the fit, which an estimator does not "
-            "hold, or others"
+            "hold, or others (on the command line name a table after the kind)"
         )
     return Subject(fitted, encoded_rows(fitted.schema.features, rows, outputs, given))
 

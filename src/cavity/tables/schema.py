@@ -293,6 +293,28 @@ def _encode_positive(table: DataFrame, name: str) -> np.ndarray:
     return values
 
 
+def without_weightless(table: DataFrame, weight_column: str | None) -> DataFrame:
+    """The table, where the cells of rows of weight 0 are those of a row that counts.
+
+    Rows keep their numbers, and what is wrong with one that does not count plays no part.
+
+    Args:
+        table: what `read_table` gives.
+        weight_column: of weights of the rows; None for none.
+
+    Raises:
+        DataError: for weights that are no numbers.
+    """
+    if weight_column is None or weight_column not in table.columns:
+        return table
+    zero = _encode_weights(table, weight_column) == 0.0
+    counting = np.flatnonzero(~zero)
+    if not np.any(zero) or not len(counting):
+        return table
+    places = np.where(zero, counting[0], np.arange(len(zero)))
+    return table[places].with_columns(table[weight_column])
+
+
 def _encode_weights(table: DataFrame, name: str) -> np.ndarray:
     values = cells.numbers(table[name])
     wrong = np.flatnonzero(values < 0.0)

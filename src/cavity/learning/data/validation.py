@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.approximations import TiedPowerMeans
+from cavity.inference.graph.rows import WEIGHT
 from cavity.learning.data.training_data import Data
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.mcmc import MCMC
@@ -119,7 +120,7 @@ def check_order(model: AbstractModel, method: AbstractMethod, *, in_memory: bool
 def check_shapes(model: AbstractModel, data: Data) -> None:
     """Raises ValueError where parts of a model have other numbers of columns than the data."""
     outputs = data.rows.y.shape[-1]
-    check_side_names(data.rows.side, model.side, "this model")
+    check_side_names(data.rows.side, (*model.side, WEIGHT), "this model")
     check_outputs(model.likelihood, data)
     if shared_parameters(model.likelihood) and outputs > 1:
         raise ValueError(

@@ -158,8 +158,8 @@ def _result_and_data(
         )
     if not same_rows(kept, data):
         raise ValueError(
-            "X and y are not the rows of this result: leave both out, or give the model, as in "
-            "cavity.diagnostics.bracket(result.posterior.model, X, y)"
+            "X, y and rows, which has side data and weights, are not those of this result: leave "
+            "all of them out, or give the model in place of the result"
         )
     return model, data
 

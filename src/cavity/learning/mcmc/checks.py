@@ -36,7 +36,10 @@ def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: boo
     if SLOPES in data.rows.side:
         raise ValueError("MCMC() takes values of the function, no slopes: use PowerEP()")
     if data.rows.weighted:
-        raise ValueError("MCMC() takes rows of weight 1: leave weights out, or use PowerEP()")
+        raise ValueError(
+            "MCMC() takes rows of weight 1: leave weights out, or use PowerEP() (on the command "
+            "line --method power_ep)"
+        )
     if data.rows.x.dtype != np.float64:
         raise TypeError(
             "MCMC() needs 64-bit numbers: give float64 inside `with jax.enable_x64(True):`"

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.inference.graph.rows import WEIGHT
 from cavity.learning.blas_threads import with_one_blas_thread
+from cavity.learning.data.row_weights import weights_of
 from cavity.learning.plans.trials import DEFAULT, best_of
 from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
@@ -202,7 +204,8 @@ class _Judge:
         if self.held is None:
             return result.leave_one_out()
         X, y, rows = self.held.X, self.held.y, self.held.options.get("rows")
-        predictive = result.posterior.predict(X, rows=rows)
+        side = {name: values for name, values in (rows or {}).items() if name != WEIGHT}
+        predictive = result.posterior.predict(X, rows=side or None)
         found = np.asarray(predictive.log_density(jnp.asarray(np.nan_to_num(y))))
         return np.where(np.isnan(y), np.nan, found)
 
@@ -211,7 +214,8 @@ class _Judge:
         y = self.fitted.y
         observed = tuple(np.sum(~np.isnan(y.reshape(len(y), -1)), axis=0).tolist())
         each = [self.densities(result) for result in found.values()]
-        trials, power = _judged(found, each, self.left_out, observed)
+        side = (self.held or self.fitted).options.get("rows") or {}
+        trials, power = _judged(found, each, self.left_out, observed, weights_of(side))
         return Chosen(run.best([found[power]]), trials)
 
     def stopped(
@@ -247,6 +251,7 @@ def _judged(
     densities: Sequence[Any],
     left_out: str,
     fitted: tuple[int, ...],
+    weights: np.ndarray | None,
 ) -> tuple[tuple[PowerTrial, ...], float]:
     """Trials by power, and the power chosen, among those whose outputs all have a density.
 
@@ -257,13 +262,16 @@ def _judged(
     counted = np.any(np.isfinite(table), axis=0)
     tested = tuple(np.sum(counted, axis=0).tolist())
     each = np.nan_to_num(table[:, counted], nan=-np.inf)
-    means, powers = np.mean(each, axis=1), list(found)
+    heavy = np.ones(len(counted)) if weights is None else weights[: len(counted)]
+    heavy = np.broadcast_to(heavy[:, None], counted.shape)[counted]
+    means, powers = np.average(each, axis=1, weights=heavy), list(found)
     best = int(np.argmax(means))
     if DEFAULT in found:
         usual = powers.index(DEFAULT)
         gain = each[best] - each[usual]
-        error = np.std(gain) / np.sqrt(len(gain))
-        best = best if np.mean(gain) > CLEAR * error else usual
+        mean = np.average(gain, weights=heavy)
+        error = np.sqrt(np.sum((heavy * (gain - mean)) ** 2)) / np.sum(heavy)
+        best = best if mean > CLEAR * error else usual
     trials = (
         PowerTrial(
             power,
