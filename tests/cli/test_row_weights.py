@@ -94,6 +94,15 @@ def test_a_weight_that_is_none_names_its_row(here, weight, said):
     assert said in ran.err
 
 
+def test_a_negative_weight_far_down_a_long_table_names_its_row(here):
+    count = np.ones(30)
+    count[17] = -2.0
+    people().with_columns(pl.Series("count", count)).write_csv("people.csv")
+    ran = run(f"{FIT} --weight-column count --batch-rows 7 --inducing 5 --out m.cavity")
+    assert ran.code == 1
+    assert "row 18: -2 is negative" in ran.err
+
+
 def test_all_weights_zero_are_refused(here):
     people().with_columns(pl.lit(0.0).alias("count")).write_csv("people.csv")
     ran = run(f"{FIT} --weight-column count --out m.cavity")

@@ -9,6 +9,7 @@ import cavity
 from cavity import inducing, kernels, likelihoods
 from cavity.inference.energy import batch_energy, energy
 from cavity.learning.data.arrays import prepare
+from tests.equivalence.problem import SWEEPS
 from tests.tolerances import assert_close
 
 RANDOM = np.random.default_rng(21)
@@ -158,10 +159,11 @@ def test_the_energy_of_minibatches_is_unbiased():
     assert_close(np.mean(parts), energy(graph, found.found), "factorised")
 
 
+@pytest.mark.parametrize("method", [TIGHT, SWEEPS], ids=["exact", "by sites"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["full", "sparse"])
-def test_leaving_one_out_leaves_out_the_whole_row(sparse):
+def test_leaving_one_out_leaves_out_the_whole_row(sparse, method):
     model = gp(likelihoods.Gaussian(NOISE), sparse=sparse)
-    how = {"power": 0.5, "rows": {"weight": WHOLE}}
+    how = {"power": 0.5, "rows": {"weight": WHOLE}, "method": method}
     left_out = cavity.infer(model, X, REAL, **how).left_out.densities
     others = np.arange(ROWS) != 2
     rows = {"weight": WHOLE[others]}

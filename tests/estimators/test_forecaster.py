@@ -217,6 +217,7 @@ def test_linear_parts_that_grow_are_said_to(fitted):
     weights = np.array([[1.05, 0.3], [0.0, 0.9], [0.0, 0.0]])
     posterior = eqx.tree_at(lambda p: p.transition.mean.mean.weights, copy.posterior_, weights)
     ended = {"log_evidence": 0.0, "converged": True, "n_iterations": 3, "interrupted": False}
+    ended["history"] = (0.0,)
     result = object.__new__(FitResult)
     vars(result).update(posterior=posterior, message="done", **ended)
     copy._keep(result, copy._data)

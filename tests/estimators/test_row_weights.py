@@ -99,7 +99,7 @@ def test_streams_and_left_out_rows_take_weights():
     [
         (np.where(np.arange(24) == 3, -2.0, 1.0), r"at least 0 .* row 3 .* has -2"),
         (np.where(np.arange(24) == 3, np.nan, 1.0), "at least 0 and finite"),
-        (np.zeros(24), "every row has weight 0"),
+        (np.zeros(24), "every weight is zero"),
         (np.ones(5), "shape"),
         (["many"] * 24, "sample_weight must be numbers"),
     ],

@@ -87,11 +87,11 @@ def test_the_logger_is_told(caplog):
     assert any(level == "WARNING" and text.startswith("not converged") for level, text in told)
 
 
-def test_a_library_hears_nothing_without_handlers(capfd):
+def test_a_library_hears_nothing_without_handlers(capsys):
     """And can silence the logger."""
     assert any(isinstance(h, logging.NullHandler) for h in logging.getLogger("cavity").handlers)
     fitted()
-    assert capfd.readouterr().err == ""
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("verbose", [2, -1, "yes", None, 0.5])

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -72,6 +73,19 @@ def test_settings_are_the_parameters_of_the_estimators(family, task):
     # classifiers refer to the settings of regressors
     if task == REGRESSION:
         assert [s.name for s in settings if f"    {s.name}: " not in documented] == []
+
+
+def test_the_page_says_which_settings_have_no_option():
+    page = (Path(cavity.__file__).parents[2] / "docs/guides/command-line.md").read_text()
+    section = page.split("## Settings of Python alone")[1].split("##")[0]
+    named = set(re.findall(r"`(\w+)`", section.split("And of commands")[0]))
+    alone = {
+        setting.name
+        for family, task in TASKS
+        for setting in family.settings_of(task)
+        if setting.option is None
+    }
+    assert named == alone
 
 
 def test_every_estimator_is_of_a_family():

@@ -7,7 +7,7 @@ from cavity.cli.session import Session
 from cavity.columns.warnings import EncodingWarnings, refuse_empty
 from cavity.numerics.text import plural
 from cavity.tables.batched import long_table, table_parts
-from cavity.tables.schema import Encoded, Schema, encode, need_column, without_weightless
+from cavity.tables.schema import Encoded, Schema, encode, need_column
 
 
 class Parts:
@@ -59,7 +59,6 @@ class Parts:
         for first, table in table_parts(self.path, self.size):
             for name in self.keep:
                 need_column(table.columns, name)
-            table = without_weightless(table, self.reading["weight_column"])
             encoded = encode(table, self.schema, first=first, **self.reading)
             noticed, count = noticed + encoded.noticed, count + 1
             yield encoded, {name: table[name] for name in self.keep}

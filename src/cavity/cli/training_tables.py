@@ -25,7 +25,7 @@ from cavity.estimators.registry import CLASSIFICATION, name_for_classes, named_l
 from cavity.inference.graph.rows import WEIGHT
 from cavity.learning.data.batches import Batches
 from cavity.numerics.text import quoted
-from cavity.persistence.errors import DataError
+from cavity.persistence.errors import CellError, DataError
 from cavity.tables.batched import LongTable, long_table, rows_at_a_time
 from cavity.tables.class_labels import class_values, classes_of
 from cavity.tables.files import read_table
@@ -269,7 +269,6 @@ def _read_long(session: Session, asked: Asked, rows: int) -> Tables:
     spool, noticed = RowCache(sides, len(schema.targets), request.seed), EncodingWarnings()
     ranged = schema
     for first, part in table.parts(*read_columns):
-        part = without_weightless(part, request.weight_column)
         encoded = encode(
             part,
             schema,
@@ -304,8 +303,11 @@ def _evidence(
 ) -> dict[str, Evidence]:
     """Evidence about the types of a long table's columns."""
     found: dict[str, Evidence] = {}
-    for _, part in table.parts(*columns):
-        part = without_weightless(part, weight_column)
+    for first, part in table.parts(*columns):
+        try:
+            part = without_weightless(part, weight_column)
+        except CellError as error:
+            raise error.further_down(first) from None
         for name in columns:
             new = evidence(part[name])
             found[name] = found[name] + new if name in found else new

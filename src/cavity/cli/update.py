@@ -30,7 +30,7 @@ from cavity.persistence.errors import DataError
 from cavity.persistence.model_file import check_output
 from cavity.tables.files import read_table
 from cavity.tables.parameters import parameters
-from cavity.tables.schema import Encoded, encode, without_weightless
+from cavity.tables.schema import Encoded, encode
 from cavity.tables.table_model import TableModel, check_targets
 
 # Batches that a model file remembers, so that one that is given twice is skipped.
@@ -65,7 +65,7 @@ def update(
         session.note(f"{table} has no rows: there is nothing to learn")
         return _unchanged(fitted, model, table, out, "nothing to learn")
     how: dict[str, Any] = {"drop_missing": drop_missing, "weight_column": weight_column}
-    encoded = encode(without_weightless(rows, weight_column), fitted.schema, **how)
+    encoded = encode(rows, fitted.schema, **how)
     # rows that go on from those before are what an update is for
     report_warnings(session, table, dataclasses.replace(encoded.noticed, outside={}))
     check_targets(fitted.posterior.model.likelihood, fitted.targets, encoded)

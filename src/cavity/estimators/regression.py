@@ -232,10 +232,9 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         random = check_random_state(random_state)
         side = given(noise_variance=noise_variance, exposure=exposure)
         self._check_predictable(side)
-        posterior = self.posterior_
         key = jax.random.key(random.randint(2**31 - 1))
-        f = np.asarray(posterior.sample(X, n_samples, key=key))
-        drawn = posterior.drawn_likelihoods(n_samples, key)
+        f = np.asarray(self.posterior_.sample(X, n_samples, key=key))
+        drawn = self.posterior_.drawn_likelihoods(n_samples, key)
         y = sample_outputs(self.likelihood_, f, side, random, drawn)
         y = y if y.ndim == 3 or self._function.vector else y[..., None]
         return np.moveaxis(y * self._scale, 0, -1)
@@ -256,9 +255,8 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         Raises:
             ValueError: for unusable inputs.
         """
-        if sample_weight is not None:
-            sample_weight = checked_weights(sample_weight, X)
-        return r2_score(y, self.predict(X, exposure=exposure), sample_weight=sample_weight)
+        weights = None if sample_weight is None else checked_weights(sample_weight, X)
+        return r2_score(y, self.predict(X, exposure=exposure), sample_weight=weights)
 
     @in_double
     def report(self, path, X, y=None, noise_variance=None, exposure=None):

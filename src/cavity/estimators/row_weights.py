@@ -70,7 +70,7 @@ def checked_weights(weights: Any, X: Any) -> np.ndarray:
             f"from 0) has {found[bad[0]]:g}"
         )
     if not np.any(found):
-        raise ValueError("every row has weight 0: at least one sample_weight must be positive")
+        raise ValueError("every weight is zero: at least one sample_weight must be positive")
     return found
 
 

@@ -202,7 +202,7 @@ def encode(
     """
     try:
         found = _encode(
-            table,
+            without_weightless(table, weight_column),
             schema,
             drop_missing=drop_missing,
             need_targets=need_targets,

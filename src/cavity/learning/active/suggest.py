@@ -146,7 +146,8 @@ def check_joint(posterior: object) -> None:
     raise TypeError(
         "rows are suggested by the joint Gaussian posterior of a cavity.GP, given "
         f"{type(posterior).__name__}: infer or fit a GP to the same data (not by MCMC, and "
-        "without hidden layers or latent inputs) and give its posterior, which an estimator has as posterior_"
+        "without hidden layers or latent inputs) and give its posterior, which an estimator "
+        "has as posterior_"
     )
 
 

@@ -158,7 +158,7 @@ def _result_and_data(
         )
     if not same_rows(kept, data):
         raise ValueError(
-            "X, y and rows, which has side data and weights, are not those of this result: leave "
+            "X and y, with side data and weights as rows, are not the rows of this result: leave "
             "all of them out, or give the model in place of the result"
         )
     return model, data
