@@ -50,7 +50,7 @@ def projected(p, S=None):
     """The package's loadings A = L⁻¹ Kuf and residual variances at inputs."""
     graph, _ = laid_out(p.model, p.X, p.y, jitter=p.jitter)
     S = p.X if S is None else S
-    view, rows = graph.factors[0].edge.view, graph.factors[0].rows
+    view, rows = graph.edges[0].view, graph.regressions[0].rows
     dummy = jnp.zeros((len(S), 1))
     projection = eqx.filter_jit(view.project)(type(rows)(jnp.asarray(S), dummy, dummy))
     return np.asarray(projection.loadings), np.asarray(projection.residual)

@@ -23,8 +23,8 @@ from cavity.inference.approximations.local_terms import (
 )
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
-from cavity.inference.factors.exact import ExactFactor
-from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.exact import ExactRegression
+from cavity.inference.factors.local import LocalFactor
 from cavity.inference.factors.slots import Tied, observed_rows
 from cavity.inference.graph.base import (
     AbstractBelief,
@@ -40,7 +40,8 @@ from cavity.inference.graph.base import (
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.variables.gaussian_sites import projected_gaussian_messages
-from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
+from cavity.inference.variables.given import Given
+from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
@@ -94,11 +95,11 @@ class SparseLinear(AbstractModel):
         prior = Rows(jnp.eye(columns, dtype=rows.x.dtype), zero, jnp.ones_like(zero))
         noise = self.likelihood.noise_variance
         term = PowerMeanTerm(cavity.likelihoods.Laplace(self.scale))
-        factors = (
-            ExactFactor((data,), rows, chunk, noise, power),
-            SiteFactor((weights,), prior, columns, term, power),
+        return Graph(
+            variables=(WhitenedInducing(columns),),
+            regressions=(ExactRegression((data,), rows, chunk, noise, power),),
+            factors=(LocalFactor((weights,), prior, columns, term, power),),
         )
-        return Graph((WhitenedInducing(columns),), factors)
 
     def posterior(self, graph, q, rows, *, single):
         mean, cov = q[0].dense()
@@ -281,8 +282,8 @@ class NoisyInputs(AbstractModel):
         inputs = Inputs(rows.x, jnp.broadcast_to(self.input_variance, rows.x.shape))
         tied = Edge(0, WholeView(), Tied(Z.shape[0], total.per_output))
         edges = (tied, Edge(1, InputView()))
-        factor = SiteFactor(edges, rows, chunk, LayerTerm(self, root), power, scale=scale)
-        return Graph((TiedInducing(), inputs), (factor,))
+        factor = LocalFactor(edges, rows, chunk, LayerTerm(self, root), power, scale=scale)
+        return Graph((Given(), inputs), factors=(factor,))
 
     def posterior(self, graph, q, rows, *, single):
         return q

@@ -180,7 +180,7 @@ def test_two_factors_may_share_precisions_differently():
     for rows in (slice(0, 9), slice(9, None)):
         graphs.append(laid_out(p.model, p.X[rows], y[rows], power=0.5, missing="skip")[0])
     for order in (graphs, graphs[::-1]):
-        both = Graph(graphs[0].variables, tuple(g.factors[0] for g in order))
+        both = Graph(graphs[0].variables, tuple(g.regressions[0] for g in order))
         whole = cavity.infer(p.model, p.X, y, power=0.5, missing="skip").log_evidence
         assert_close(-energy_at(both, empty_sites(both)), whole, "factorised")
 
@@ -192,7 +192,7 @@ def test_two_factors_on_one_variable_are_one():
     graphs = []
     for method, rows in halves:
         graphs.append(laid_out(p.model, p.X[rows], p.y[rows], method, power=0.5)[0])
-    both = Graph(graphs[0].variables, (graphs[0].factors[0], graphs[1].factors[0]))
+    both = Graph(graphs[0].variables, graphs[0].regressions, factors=graphs[1].factors)
     sites, record = settled(both, SWEEPS)
     assert record.converged
     assert_close(-energy_at(both, sites), p.oracle(0.5), "factorised")
@@ -208,7 +208,7 @@ def test_fixed_marginals_go_to_their_factor():
         laid_out(p.model, p.X[rows], p.y[rows], SWEEPS, power=0.5)[0]
         for rows in (slice(0, 8), slice(8, 16))
     ]
-    both = Graph(graphs[0].variables, (graphs[0].factors[0], graphs[1].factors[0]))
+    both = Graph(graphs[0].variables, factors=(graphs[0].factors[0], graphs[1].factors[0]))
     sites, _, _ = sweep_once(both, empty_sites(both), 0.5)
 
     @eqx.filter_jit

@@ -207,7 +207,7 @@ def two_factors():
         laid_out(model, X[rows], Y[rows], SWEEPS, power=0.7)[0]
         for rows in (slice(ROWS // 2), slice(ROWS // 2, None))
     )
-    return Graph(first.variables, (*first.factors, *second.factors))
+    return Graph(first.variables, factors=(*first.factors, *second.factors))
 
 
 def several_chunks():

@@ -39,14 +39,14 @@ def model(points=Z):
 
 def plain(graph):
     """The messages by way of projections, for automatic derivatives."""
-    (factor,), (variable,) = graph.factors, graph.variables
+    (factor,), (variable,) = graph.regressions, graph.variables
     projection = factor.edge.view.project(factor.rows)
     assert isinstance(projection, Projection)
     return variable.messages_from_sites(*factor.sites(factor.rows, projection), projection)
 
 
 def by_hand(graph):
-    (factor,) = graph.factors
+    (factor,) = graph.regressions
     assert not factor.rows.blocked
     data = (factor.rows, factor.noise_variance, factor.power, factor.volume)
     return fused_gaussian.fused_gaussian_messages(factor.edge.view, *data)

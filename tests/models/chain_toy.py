@@ -12,13 +12,14 @@ from cavity import inducing, kernels, likelihoods, means
 from cavity.inference.approximations.local_terms import PowerMeanTerm
 from cavity.inference.energy import Graph, empty_sites, energy
 from cavity.inference.factors.base import Edge
-from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.local import LocalFactor
 from cavity.inference.factors.slots import Private, Tied
 from cavity.inference.factors.tied import TiedSite
 from cavity.inference.graph.rows import Rows
 from cavity.inference.solvers.parallel import parallel, sweep
 from cavity.inference.variables.chain_messages import Chain
-from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
+from cavity.inference.variables.given import Given
+from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.inference.variables.inducing_view import OutputMean
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.term import WholeView
@@ -98,13 +99,13 @@ def graph(model, y, controls, layer, propagation, power, *, factorised=False, pr
         functions = Edge(0, FunctionSitesView(size, points), Private())
     edges = (functions, *(Edge(1, view, Private()) for view in states))
     term = TransitionTerm(layer, views, propagation)
-    transitions = SiteFactor(edges, steps, PADDED, term, power)
+    transitions = LocalFactor(edges, steps, PADDED, term, power)
     affine = OutputMean(means.Linear(model.C.T, model.d), len(model.R))
     noise = PowerMeanTerm(likelihoods.Gaussian(model.R[0]))
-    outputs = SiteFactor((Edge(1, AffineStateView(affine, size)),), rows, PADDED, noise, power)
+    outputs = LocalFactor((Edge(1, AffineStateView(affine, size)),), rows, PADDED, noise, power)
     chain = Chain(jnp.asarray(model.m0), jnp.asarray(model.v0), link)
-    inducing_variable = WhitenedInducing(points) if private else TiedInducing()
-    return Graph((inducing_variable, chain), (transitions, outputs))
+    inducing_variable = WhitenedInducing(points) if private else Given()
+    return Graph((inducing_variable, chain), factors=(transitions, outputs))
 
 
 def tied_site(layer, scale=0.0, seed=0):

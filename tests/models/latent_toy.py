@@ -97,7 +97,7 @@ def stores(inputs, tied=None, *, sites=False):
     arrays = tuple(None if a is None else jnp.asarray(a) for a in inputs)
     store = ScalarSites(*arrays) if sites else InputMoments(*arrays)
     first = None if tied is None else TiedSite(*map(jnp.asarray, tied))
-    return ((first, store),)
+    return ((store,),) if tied is None else ((first, store),)
 
 
 @eqx.filter_jit

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity.inference.energy import beliefs, energy
+from cavity.inference.energy import beliefs, empty_sites, energy
 from cavity.inference.factors.tied import TiedSite
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.hidden_values import HiddenSites
@@ -59,8 +59,8 @@ def test_the_energy_is_the_average_of_what_it_says_for_known_paths(linear):
     shift, width = rng.normal(size=(size, 2)), rng.uniform(0.1, 1.0, size=(size, 2))
     tied = TiedSite(jnp.zeros((2, 3)), jnp.zeros((2, 3, 3)))
     sites = ((tied, HiddenSites(jnp.asarray(shift), jnp.asarray(width))),)
-    (factor,) = graph.factors
-    paths = factor.paths(beliefs(graph, sites))
+    ((_, hidden),), (bound,) = sites, graph.bounds
+    paths = bound.paths(graph.function_beliefs(beliefs(graph, sites)), hidden)
     total = 0.0
     for k in range(COUNT):
         for t in range(7):
@@ -125,7 +125,7 @@ def test_refusals(linear):
 def test_gradients_are_finite_differences(linear):
     model, y, _ = linear
     graph, data = laid_out(model, y)
-    sites = tuple(factor.empty_sites() for factor in graph.factors)
+    sites = empty_sites(graph)
 
     def value(noise):
         layer = cavity.Layer(
@@ -157,7 +157,7 @@ def test_sites_that_go_on_from_a_chain_keep_its_first_states():
     sites = conditional_sites(chain.posterior, np.zeros((6, 0)))
     data = prepare(np.zeros((6, 0)), y, power=0.0, rows={"series": np.repeat([0.0, 1.0], 3)})
     graph = data.problem(model, METHOD.approximation, 1e-8).graph()
-    states = graph.factors[0].states(beliefs(graph, sites))
+    *_, states = beliefs(graph, sites)
     np.testing.assert_allclose(states.mean[:6], chain.posterior.states.mean, atol=0.1)
     assert -energy(graph, sites) > chain.log_evidence - 5.0
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 import cavity
-from cavity.inference.energy import beliefs, energy
+from cavity.inference.energy import beliefs, energy, evidence_terms
 from cavity.learning.data.batched import as_training_data
 from cavity.learning.infer import as_dtype, first_jitter
 from cavity.numerics.tree import named
@@ -26,12 +26,7 @@ def _at(model: Any, data: Any, approximation: Any, jitter: float, sites: Any) ->
     graph = data.problem(model, approximation, jitter).graph()
     q = beliefs(graph, sites)
     posterior = model.posterior(graph, q, data.rows, single=data.single)
-    terms = [belief.log_normaliser for belief in q]
-    terms += [
-        factor.log_scale(q, store, None, settled=False)
-        for factor, store in zip(graph.factors, sites, strict=True)
-    ]
-    size = sum(abs(term) for term in terms)
+    size = sum(abs(term) for term in evidence_terms(graph, sites, q=q))
     return eqx.filter_value_and_grad(value)(model), size, posterior
 
 

@@ -28,7 +28,7 @@ RELATIVE, DIRECTIONS, RESTARTS = 1e-8, 20, 3
 
 
 def stationary(graph: Graph) -> bool:
-    """True if the energy of every factor is stationary in its sites at a fixed point."""
+    """True if the energy of every local factor is stationary in its sites at a fixed point."""
     return all(factor.stationary for factor in graph.factors)
 
 

@@ -131,10 +131,10 @@ def with_past(graph: Graph, past: Past, jitter: float | Scalar) -> Graph:
     Raises:
         TypeError: for variables that are not inducing variables with private sites.
     """
-    views = [edge.view for edge in graph.only_factor().edges]
-    received = seen_again(views, past, jitter)
+    received = seen_again([edge.view for edge in graph.edges], past, jitter)
     pairs = zip(graph.variables, received, strict=True)
-    return Graph(tuple(receiving(variable, each) for variable, each in pairs), graph.factors)
+    variables = tuple(receiving(variable, each) for variable, each in pairs)
+    return dataclasses.replace(graph, variables=variables)
 
 
 def seen_again(

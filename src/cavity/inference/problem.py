@@ -210,7 +210,7 @@ class Layout(NamedTuple):
 
 def _layout(problem: Problem) -> Layout:
     graph = problem.graph()
-    views = [edge.view for factor in graph.factors for edge in factor.edges]
+    views = [edge.view for edge in graph.edges]
     return Layout(
         sites=empty_sites(graph),
         chained=any(variable.chained for variable in graph.variables),

@@ -9,7 +9,8 @@ from cavity.numerics.jit import compiled
 def released_sites(problem: Problem, held: Problem, before: Problem, sites: Sites) -> Sites:
     """The sites of a fixed point, with sites of precision zero on the parameters.
 
-    Factors that were exact have sites now: those that they send where the parameters are held.
+    Rows and priors that were exact have sites now: those that they send where the parameters are
+    held.
 
     Args:
         problem: the problem with the parameters as variables, after the variables it had before.
@@ -21,9 +22,14 @@ def released_sites(problem: Problem, held: Problem, before: Problem, sites: Site
     q = beliefs(old, sites)
     q = (*q, *beliefs(narrow, empty)[len(q) :])
     found = []
-    for factor, known, store, own in zip(narrow.factors, old.factors, sites, empty, strict=True):
-        if own:
-            kept = store if store else factor.update(q, own, 1.0).sites
-            own = (*kept[: len(known.edges)], *own[len(known.edges) :])
-        found.append(own)
+    local = list(zip(old.factors, sites, strict=True))
+    data = [(term, None) for term in old.regressions[len(narrow.regressions) :]]
+    if not old.regressions:
+        data, local = local[:1], local[1:]
+    priors = [(term, None) for term in old.priors[: len(old.priors) - len(narrow.priors)]]
+    found = []
+    pairs = zip((*data, *priors, *local), narrow.factors, empty, strict=True)
+    for (known, store), factor, own in pairs:
+        kept = factor.update(q, own, 1.0).sites if store is None else store
+        found.append((*kept[: len(known.edges)], *own[len(known.edges) :]))
     return tuple(found)

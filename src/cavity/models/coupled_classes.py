@@ -9,7 +9,7 @@ from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
-from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.local import LocalFactor
 from cavity.inference.graph.base import (
     AbstractBelief,
     AbstractSiteView,
@@ -221,7 +221,7 @@ def class_graph(
     view: AbstractView = ClassView(functions)
     if approximation.evaluation_point is not EvaluationPoint.MODE:
         view, rows = ContrastView(functions, power), _contrasted(rows, classes)
-    factor = SiteFactor(
+    factor = LocalFactor(
         edges=(Edge(0, view),),
         rows=rows,
         chunk=chunk,
@@ -229,7 +229,7 @@ def class_graph(
         power=power,
         evaluation_point=approximation.evaluation_point,
     )
-    return Graph((variable,), (factor,))
+    return Graph((variable,), factors=(factor,))
 
 
 def class_functions(model: AbstractGP, jitter: float | Scalar) -> ClassFunctions:

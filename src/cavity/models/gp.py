@@ -8,9 +8,7 @@ from cavity.inducing.base import AbstractInducing, input_columns
 from cavity.inducing.slopes import check_slopes, columns_of
 from cavity.inference.approximations.approximations import AbstractApproximation, TiedPowerMeans
 from cavity.inference.energy import Beliefs, Graph
-from cavity.inference.factors.base import AbstractFactor, Edge
-from cavity.inference.factors.exact import ExactFactor
-from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.base import Edge
 from cavity.inference.factors.slots import (
     AbstractSlots,
     ObservedRows,
@@ -22,13 +20,13 @@ from cavity.inference.graph.base import AbstractVariable, AbstractView
 from cavity.inference.graph.rows import SLOPES, Rows
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.means import AbstractMean, Zero
 from cavity.models.base import AbstractGP
 from cavity.models.coupled_classes import class_graph, class_process
 from cavity.models.latent_gp import LatentGP, shared_parameters
 from cavity.models.posterior import Posterior
 from cavity.models.process import IndependentProcess
+from cavity.models.table_terms import table_terms
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Scalar
@@ -137,7 +135,7 @@ class GP(AbstractGP):
         """Any approximation will do."""
 
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> Posterior:
-        count, views = self.likelihood.latents, [edge.view for edge in graph.factors[0].edges]
+        count, views = self.likelihood.latents, [edge.view for edge in graph.edges]
         if len(views) < count:  # one variable for the functions of all classes
             process = class_process(self, views[0], q[0], rows)
         else:
@@ -179,26 +177,23 @@ class GP(AbstractGP):
         views = [view for _, view in laid_out]
         edges = tuple(Edge(i, *pair) for i, pair in enumerate(zip(views, slots, strict=True)))
         size = rows.x.shape[0] if full else chunk
-        noise = capability(self.likelihood, GaussianInLatent)
-        if approximation.closed_form and noise is not None:
-            variance = noise.noise_variance
-            factor: AbstractFactor = ExactFactor(
-                edges, rows, size, variance, power, approximation.volume
-            )
-        else:
-            term = approximation.term(self.likelihood, exact=full)
-            exchangeable = self.likelihood.differences and len(self.covariances) == 1
-            factor = SiteFactor(
-                edges=edges,
-                rows=rows,
-                chunk=size,
-                term=term,
-                power=power,
-                evaluation_point=approximation.evaluation_point,
-                common_mode=exchangeable,
-                scale=scale,
-            )
-        return Graph(tuple(variable for variable, _ in laid_out), (factor,))
+        exchangeable = self.likelihood.differences and len(self.covariances) == 1
+        terms = table_terms(
+            self.likelihood,
+            approximation,
+            edges,
+            rows,
+            power,
+            size,
+            full=full,
+            common_mode=exchangeable,
+            scale=scale,
+        )
+        return Graph(
+            variables=tuple(variable for variable, _ in laid_out),
+            regressions=terms.regressions,
+            factors=terms.factors,
+        )
 
     def _tied(
         self, latent: LatentGP, total: ObservedRows, approximation: AbstractApproximation

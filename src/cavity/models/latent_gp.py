@@ -15,7 +15,8 @@ from cavity.inference.variables.function_values import (
     FunctionValuesBelief,
     Identity,
 )
-from cavity.inference.variables.inducing import InducingBelief, TiedInducing, WhitenedInducing
+from cavity.inference.variables.given import Given
+from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
 from cavity.inference.variables.inducing_view import (
     InducingView,
     OutputMean,
@@ -89,7 +90,7 @@ class LatentGP(eqx.Module):
             return FunctionValues(prior, mixed), Identity(self.output_mean(outputs))
         variable, view = self.sparse_layout(outputs, jitter)
         view = dataclasses.replace(view, number=number)
-        return TiedInducing() if tied else variable, view
+        return Given() if tied else variable, view
 
     def lay_out_like(
         self, laid_out: tuple[AbstractVariable, AbstractView], outputs: int

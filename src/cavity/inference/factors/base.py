@@ -1,23 +1,20 @@
-"""The abstract factor: terms of the same form, and their Gaussian messages to variables.
+"""Edges, and the Gaussian regressions of a graph, which send messages and store nothing.
 
-A factor touches variables through its edges. Its four methods are all that the energy and the
-sweeps need; exact factors, factors with sites, priors on coefficients and layers between
-Gaussian variables are implementations of them. Solvers that need the linear response of the
-beliefs, and leave-one-out densities, ask for the further methods of `AbstractRowFactor`;
-minibatches are of site factors.
+Everything that a graph holds beside variables sends Gaussian messages to them. A regression's
+messages follow from the parameters, and from what is believed of its rows' inputs and outputs; a
+local factor (`local.py`) has stores, which its rows' sites are in; a stored belief (`stored.py`)
+is the message itself.
 """
 
 import abc
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import equinox as eqx
-import jax.numpy as jnp
 
 from cavity.inference.factors.slots import AbstractSlots, Private
 from cavity.inference.graph.base import (
     AbstractBelief,
-    AbstractResponse,
     AbstractSiteView,
     AbstractVariable,
     AbstractView,
@@ -27,18 +24,20 @@ from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Float
 
-# One store of sites per edge; empty for a factor whose sites are functions of the parameters.
+V = TypeVar("V", bound=AbstractView, covariant=True)
+
+# One store of sites per edge.
 Stores = tuple[Any, ...]
 Beliefs = tuple[AbstractBelief, ...]
-# The moments that rows see through each edge; empty for a factor without stored sites.
+# The moments that rows see through each edge.
 EdgeMoments = tuple[Moments, ...]
-# The messages of a factor, with the indices of the variables that they go to.
+# Messages, with the indices of the variables that they go to.
 Sent = tuple[tuple[int, Any], ...]
 
 
-class Edge(eqx.Module):
+class Edge(eqx.Module, Generic[V]):
     """Connection of a factor to a variable.
 
     Attributes:
@@ -48,7 +47,7 @@ class Edge(eqx.Module):
     """
 
     variable: int = eqx.field(static=True)
-    view: AbstractView
+    view: V
     slots: AbstractSlots = Private()
 
     def own_sites(self, rows: Rows, sites: AbstractSites) -> AbstractSites:
@@ -88,112 +87,33 @@ class PoweredDensity(NamedTuple):
     offset: Array
 
 
-class AbstractFactor(eqx.Module):
-    """Alike terms of a model that touch the same variables.
+class AbstractRegression(eqx.Module):
+    """Functions with Gaussian noise, whose rows send exact sites, averaged over their beliefs.
+
+    The messages carry the log scales, so that a regression adds nothing else to the energy.
 
     To implement:
-        the field `edges`; `stationary`, `empty_sites()`, `messages(variables, sites)`,
-        `log_scale(q, sites, fixed, settled)` and `update(q, sites, step)`.
-
-    Attributes:
-        has_rows: whether the factor is an `AbstractRowFactor`.
-        samples_paths: whether it averages over sampled paths of hidden states, and has the moments
-            of states along them.
-        holds_projections: whether it has `with_projections()`.
+        the field `edges`; `messages(variables, stored)`, `leave_one_out(q)` and
+        `site_precisions(q)`.
     """
 
     edges: eqx.AbstractVar[tuple[Edge, ...]]
-    has_rows: ClassVar[bool] = False
-    samples_paths: ClassVar[bool] = False
-    holds_projections: ClassVar[bool] = False
-
-    @property
-    @abc.abstractmethod
-    def stationary(self) -> bool:
-        """True if the energy is stationary in sites and marginals at a fixed point."""
 
     @abc.abstractmethod
-    def empty_sites(self) -> Stores:
-        """Sites of precision zero, one store per edge; none where sites need no storage."""
-
-    def adopted(self, sites: Stores) -> Stores:
-        """Stores that another approximation left, in the form that the edges' slots have."""
-        if len(sites) != len(self.edges):
-            return sites
-        return tuple(e.slots.adopted(s) for e, s in zip(self.edges, sites, strict=True))
-
-    @abc.abstractmethod
-    def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:
-        """The messages of all sites to the variables."""
-
-    @abc.abstractmethod
-    def log_scale(
-        self,
-        q: Beliefs,
-        sites: Stores,
-        fixed: EdgeMoments | None = None,
-        *,
-        settled: bool = False,
-    ) -> Scalar:
-        """The log scales of all sites, in nats, beyond those that messages carry.
+    def messages(
+        self, variables: Sequence[AbstractVariable], stored: Sequence[AbstractBelief]
+    ) -> Sent:
+        """The messages of all rows to the variables.
 
         Args:
-            q: the beliefs at these sites.
-            sites: the sites.
-            fixed: moments to form the cavities from in place of the beliefs' own.
-            settled: whether the sites are at a fixed point, where nothing is differentiated
-                through the moments of the beliefs.
+            variables: those of the graph.
+            stored: what is believed of the rows' own variables; none where inputs are known.
         """
 
     @abc.abstractmethod
-    def update(self, q: Beliefs, sites: Stores, step: Power) -> SiteUpdate:
-        """New sites, all moved in parallel the share `step` of the way to their match."""
-
-
-class AbstractRowFactor(AbstractFactor):
-    """A factor with one term per row of a table.
-
-    To implement:
-        the fields `rows` and `chunk`, and for each method its value for the rows of a factor.
-    """
-
-    has_rows: ClassVar[bool] = True
-    rows: eqx.AbstractVar[Rows]
-    chunk: eqx.AbstractVar[int]
-
-    @property
-    @abc.abstractmethod
-    def site_presence(self) -> tuple[Array, ...]:
-        """The powers that sites count with, per edge with stored sites; 0 where none has data."""
-
-    @abc.abstractmethod
-    def moments(self, q: Beliefs) -> EdgeMoments:
-        """The moments that all rows see through the edges with stored sites."""
-
-    @abc.abstractmethod
-    def update_at(self, fixed: EdgeMoments, sites: Stores, step: Power) -> SiteUpdate:
-        """`update` from given moments."""
-
-    @abc.abstractmethod
-    def powered_density(self) -> PoweredDensity | None:
-        """The density of which the rows' terms are powers, at cavities; None for other terms."""
-
-    @abc.abstractmethod
-    def moment_changes(
-        self, responses: Sequence[AbstractResponse], changes: Sequence[Any]
-    ) -> EdgeMoments:
-        """Changes of the moments that rows see, from changes of the beliefs."""
-
-    @abc.abstractmethod
-    def leave_one_out(self, q: Beliefs, sites: Stores) -> Float[Array, "N P"] | None:
+    def leave_one_out(self, q: Beliefs) -> Float[Array, "N P"] | None:
         """Log predictive density of every output given all others; None where rows share sites."""
 
     @abc.abstractmethod
-    def site_precisions(self, q: Beliefs, sites: Stores) -> tuple[Float[Array, "N P"], ...] | None:
+    def site_precisions(self, q: Beliefs) -> tuple[Float[Array, "N P"], ...] | None:
         """Precisions of the rows' scalar sites, per edge; None where there are none."""
-
-
-def no_update() -> SiteUpdate:
-    """The update of a factor without stored sites."""
-    zero = jnp.zeros(())
-    return SiteUpdate((), zero, zero, ())

@@ -10,7 +10,7 @@ where what they remove from the log-partition is counted.
 """
 
 import abc
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -24,10 +24,10 @@ from cavity.inference.graph.base import (
 )
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
-from cavity.inference.variables.chain import ChainBelief, ChainMoments, Links
-from cavity.inference.variables.chain_sites import ChainSites, moments_of, sites_of
+from cavity.inference.variables.chain import ChainMoments
+from cavity.inference.variables.chain_sites import ChainSites
 from cavity.inference.variables.hidden_values import HiddenSites, SitedConditional
-from cavity.inference.variables.inducing import DirectMessages
+from cavity.inference.variables.inducing import InducingBelief
 from cavity.inference.variables.inputs import InputBelief, InputMoments, divergence, no_beliefs
 from cavity.inference.variables.layered import LayeredMoments
 from cavity.numerics.power_limits import Power
@@ -61,10 +61,6 @@ class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
     def empty(self, view: AbstractView, rows: Rows) -> Store:
         """The store that a search starts from: sites of precision zero, where rows own them."""
 
-    def adopted(self, store: Any) -> Any:
-        """A store that another factor of the same variables left, in the form of these slots."""
-        return store
-
     @abc.abstractmethod
     def row_sites(self, store: Store) -> RowSite:
         """The site of every row; None where rows share one."""
@@ -74,9 +70,7 @@ class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
         return self
 
     @abc.abstractmethod
-    def message(
-        self, store: Store
-    ) -> DirectMessages | InputBelief | ChainBelief | SitedConditional | None:
+    def message(self, store: Store) -> AbstractBelief | None:
         """The message of what an optimiser moves; None where rows or another edge send it."""
 
     @abc.abstractmethod
@@ -151,8 +145,8 @@ class Tied(AbstractSlots[TiedSite, None, TiedCavity]):
     def row_sites(self, store: TiedSite) -> None:
         return None
 
-    def message(self, store: TiedSite) -> DirectMessages:
-        return store.messages()
+    def message(self, store: TiedSite) -> InducingBelief:
+        return store.belief()
 
     def source(self, store: TiedSite, belief: AbstractBelief, power: Power) -> TiedCavity:
         return tied_cavity(store, power, self.total)
@@ -185,20 +179,6 @@ class AbstractWithoutCavity(AbstractSlots[Store, RowSite, Belief]):
         return *moments, jnp.ones((), bool)
 
 
-class AbstractWholeBelief(AbstractWithoutCavity[Store, RowSite, Belief]):
-    """Slots of one belief for the hidden values of all rows.
-
-    The belief's contribution to the energy is part of the factor's densities, so that rows add no
-    log-partitions.
-
-    To implement:
-        `empty(view, rows)`, `row_sites(store)` and `message(store)`.
-    """
-
-    def log_normaliser_ratio(self, site: RowSite, moments: Moments, power: Power) -> Array:
-        return jnp.zeros((), moments[0].dtype)
-
-
 class Variational(AbstractWithoutCavity[InputMoments | None, None, InputBelief]):
     """A belief for every row's own input, at power 0 whatever the power of the rows.
 
@@ -228,30 +208,7 @@ class Variational(AbstractWithoutCavity[InputMoments | None, None, InputBelief])
         return -divergence(*moments)
 
 
-class VariationalChain(AbstractWholeBelief[ChainMoments, None, ChainBelief]):
-    """One belief for the states of all rows, at power 0 whatever the power of the rows.
-
-    Attributes:
-        links: how rows follow each other.
-    """
-
-    private: ClassVar[bool] = False
-    links: Links
-
-    def empty(self, view: AbstractView, rows: Rows) -> ChainMoments:
-        return cast(StartsBeliefs[ChainMoments], view).start(rows)
-
-    def adopted(self, store: Any) -> Any:
-        return moments_of(store, self.links) if isinstance(store, ChainSites) else store
-
-    def row_sites(self, store: ChainMoments) -> None:
-        return None
-
-    def message(self, store: ChainMoments) -> ChainBelief:
-        return store.belief(self.links)
-
-
-class Conditional(AbstractWholeBelief[HiddenSites, None, SitedConditional]):
+class Conditional(AbstractWithoutCavity[HiddenSites, None, SitedConditional]):
     """Sites on the hidden values of every row, which an optimiser moves.
 
     They make another conditional of hidden values given functions. Its ratio to the model's own
@@ -278,28 +235,8 @@ class Conditional(AbstractWholeBelief[HiddenSites, None, SitedConditional]):
     def message(self, store: HiddenSites) -> SitedConditional:
         return store.belief()
 
-
-class NaturalChain(AbstractWholeBelief[ChainSites, ChainSites, ChainBelief]):
-    """One belief for the states of all rows, at power 0, which natural-gradient steps move.
-
-    Attributes:
-        links: how rows follow each other.
-    """
-
-    private: ClassVar[bool] = True
-    links: Links
-
-    def empty(self, view: AbstractView, rows: Rows) -> ChainSites:
-        return sites_of(cast(StartsBeliefs[ChainMoments], view).start(rows), self.links)
-
-    def adopted(self, store: Any) -> Any:
-        return sites_of(store, self.links) if isinstance(store, ChainMoments) else store
-
-    def row_sites(self, store: ChainSites) -> ChainSites:
-        return store
-
-    def message(self, store: ChainSites) -> ChainBelief:
-        return store.belief(self.links)
+    def log_normaliser_ratio(self, site: None, moments: Moments, power: Power) -> Array:
+        return jnp.zeros((), moments[0].dtype)
 
 
 class StartsBeliefs(Protocol[Started]):

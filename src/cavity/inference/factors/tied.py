@@ -28,7 +28,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from cavity.inference.graph.base import Projection
-from cavity.inference.variables.inducing import DirectMessages
+from cavity.inference.variables.inducing import InducingBelief
 from cavity.numerics.linalg import (
     cholesky,
     cholesky_and_inverse,
@@ -67,9 +67,10 @@ class TiedSite(eqx.Module):
             below = jnp.where(number[:, None] == number, below, 0.0)
         return lower_root(below, jnp.diagonal(self.raw, axis1=-2, axis2=-1))
 
-    def messages(self) -> DirectMessages:
+    def belief(self) -> InducingBelief:
         """The belief itself; its terms of the energy come with the cavity."""
-        return DirectMessages(self.mean[:, None, :], jnp.swapaxes(self.root, -1, -2))
+        zero = jnp.zeros((), self.mean.dtype)
+        return InducingBelief(self.mean[:, None, :], jnp.swapaxes(self.root, -1, -2), zero)
 
 
 def tied_site(mean: Float[Array, "P M"], cov: Float[Array, "P M M"]) -> TiedSite:

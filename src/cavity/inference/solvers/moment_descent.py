@@ -83,7 +83,7 @@ def _prior(problem: Problem, max_rows: int) -> _Prior | None:
     graph = problem.graph()
     if len(graph.variables) != 1 or len(graph.factors) != 1 or not graph.variables[0].holds_values:
         return None
-    (factor,), variable = graph.row_factors, cast(FunctionValues, graph.variables[0])
+    (factor,), variable = graph.factors, cast(FunctionValues, graph.variables[0])
     density, y = factor.powered_density(), factor.rows.y
     if density is None or y.shape[1] != 1 or y.dtype != np.float64:
         return None
@@ -107,7 +107,7 @@ def _invert_tilted(
     *,
     settings: TiltedSettings,
 ) -> TiltedInverse:
-    (factor,) = problem.graph().row_factors
+    (factor,) = problem.graph().factors
     density = factor.powered_density()
     assert density is not None
     return invert_tilted(density, moments, start, settings)

@@ -145,7 +145,7 @@ def evaluate(graph: Graph, sites: Sites) -> Evaluation:
 
 def _matching_sites(graph: Graph, sites: Sites, moments: FixedMarginals) -> tuple[Sites, Array]:
     """The sites that match the tilted distributions, and whether all of them are proper."""
-    triples = zip(graph.row_factors, moments, sites, strict=True)
+    triples = zip(graph.factors, moments, sites, strict=True)
     updates = [factor.update_at(edges, store, 1.0) for factor, edges, store in triples]
     skipped = sum(update.skipped for update in updates)
     return tuple(update.sites for update in updates), jnp.asarray(skipped == 0)
@@ -243,7 +243,7 @@ def _error_change(
         pairs = ((shift, site.shift), (precision, site.precision))
         return type(site)(*(jnp.where(presence > 0.0, new - old, -old) for new, old in pairs))
 
-    presences = tuple(factor.site_presence for factor in graph.row_factors)
+    presences = tuple(factor.site_presence for factor in graph.factors)
     factors = zip(sites, moments, presences, *derivatives, strict=True)
     return tuple(
         tuple(edge_change(*edge) for edge in zip(*edges, strict=True)) for edges in factors

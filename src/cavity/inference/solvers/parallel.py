@@ -1,14 +1,18 @@
 """Parallel sweeps: all sites move at once, from the same beliefs, until nothing changes."""
 
-from typing import NamedTuple
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.energy import Graph, Sites, beliefs
+from cavity.inference.energy import Graph, Sites, beliefs, expected_terms
+from cavity.inference.factors.base import Beliefs, SiteUpdate
 from cavity.inference.solvers.anderson import AndersonHistory, empty_history
 from cavity.inference.solvers.settings import SweepSettings
+from cavity.inference.variables.chain import ChainBelief
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Bool, Float, Int
 
@@ -66,14 +70,25 @@ def measured_sweep(graph: Graph, sites: Sites, step: Power) -> SweepResult:
     """`sweep`, with the units of the sites there."""
     q = beliefs(graph, sites)
     proper = jnp.all(jnp.stack([jnp.isfinite(belief.log_normaliser) for belief in q]))
-    pairs = zip(graph.factors, sites, strict=True)
-    updates = [factor.update(q, store, step) for factor, store in pairs]
+    updates = _updates(graph, q, sites, step)
     residual, skipped = jnp.where(proper, 0.0, jnp.inf), jnp.zeros(())
     for update in updates:
         residual = jnp.maximum(residual, update.residual)
         skipped = skipped + update.skipped
     fisher_scale = tuple(update.fisher_scale for update in updates)
     return SweepResult(tuple(update.sites for update in updates), residual, skipped, fisher_scale)
+
+
+def _updates(graph: Graph, q: Beliefs, sites: Sites, step: Power) -> list[SiteUpdate]:
+    """Sites of local factors at their match; chains where all other terms want them."""
+    first, own, _ = graph.split(sites)
+    pairs = zip(graph.factors, first, strict=True)
+    matched = [factor.update(q, store, step) for factor, store in pairs]
+    expected = functools.partial(expected_terms, graph, q)
+    count = len(graph.stored)
+    states = cast(Sequence[ChainBelief], q[len(graph.variables) + count :])
+    triples = zip(graph.natural, states, own[count:], strict=True)
+    return matched + [one.update(belief, store, expected, step) for one, belief, store in triples]
 
 
 def parallel(

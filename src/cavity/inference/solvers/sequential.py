@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from cavity.inference.energy import Graph, Sites, beliefs, collect_messages, projected
 from cavity.inference.factors.base import Stores
-from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.local import LocalFactor
 from cavity.inference.graph.base import (
     AbstractProjectedVariable,
     AbstractProjectedView,
@@ -113,7 +113,7 @@ class _Sweep(NamedTuple):
 
 
 def _group_by_group(
-    graph: Graph, factor: SiteFactor, store: Stores, step: Array, batch: int
+    graph: Graph, factor: LocalFactor, store: Stores, step: Array, batch: int
 ) -> _Sweep:
     """A sweep in minibatches: beliefs anew after each, from messages."""
     count = factor.rows.y.shape[0]
@@ -157,14 +157,14 @@ def visit_once(graph: Graph, sites: Sites) -> tuple[Sites, Array]:
 
 
 def _one_by_one(
-    graph: Graph, factor: SiteFactor, store: Stores, step: Array, batch: int
+    graph: Graph, factor: LocalFactor, store: Stores, step: Array, batch: int
 ) -> _Sweep:
     """A sequential sweep, with rank-one updates of means and covariances."""
     return _rows_in_turn(graph, factor, store, step, None)[0]
 
 
 def _rows_in_turn(
-    graph: Graph, factor: SiteFactor, store: Stores, step: Array, scored: Array | None
+    graph: Graph, factor: LocalFactor, store: Stores, step: Array, scored: Array | None
 ) -> tuple[_Sweep, Array | None]:
     """A sequential sweep; and the log means of all rows at their cavities, where asked for.
 

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from cavity.inference.graph.base import AbstractBelief, AbstractVariable
+from cavity.inference.graph.base import AbstractBelief
 from cavity.inference.graph.rows import Rows
 from cavity.numerics.linalg import lower_root
 from cavity.numerics.special import LOG_2PI
@@ -119,14 +119,3 @@ def _correlation(W: Float[Array, "T D D"]) -> tuple[Float[Array, "T D D"], Float
     C = jnp.linalg.cholesky(jnp.eye(W.shape[-1]) + jnp.swapaxes(W, -1, -2) @ W)
     solve = jax.vmap(lambda c, w: solve_triangular(c, w.T, lower=True).T)
     return solve(C, W), jnp.sum(jnp.log(jnp.diagonal(C, axis1=-2, axis2=-1)), axis=-1)
-
-
-class DirectChain(AbstractVariable):
-    """States whose belief is given directly.
-
-    The factor that gives it adds what the states are a priori together with its own terms; the
-    log normaliser is the entropy.
-    """
-
-    def belief(self, messages: ChainBelief) -> ChainBelief:
-        return messages

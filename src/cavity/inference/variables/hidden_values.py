@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax.numpy as jnp
 
-from cavity.inference.graph.base import AbstractBelief, AbstractVariable
+from cavity.inference.graph.base import AbstractBelief
 from cavity.numerics.types import Array, Float, Scalar
 
 
@@ -38,10 +38,3 @@ class SitedConditional(AbstractBelief):
     shift: Float[Array, "N H"]
     log_width: Float[Array, "N H"]
     log_normaliser: Scalar
-
-
-class HiddenValues(AbstractVariable):
-    """Hidden values, whose prior is a conditional given the functions of their layer."""
-
-    def belief(self, messages: SitedConditional) -> SitedConditional:
-        return messages

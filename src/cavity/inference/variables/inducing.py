@@ -9,7 +9,6 @@ from cavity.inference.graph.base import (
     AbstractProjectedBelief,
     AbstractProjectedVariable,
     AbstractResponse,
-    AbstractVariable,
     Messages,
     Projection,
 )
@@ -141,29 +140,6 @@ class WhitenedInducing(AbstractProjectedVariable):
         total = messages if self.received is None else added(messages, self.received)
         mean, root, _, value = condition_standard_normal(total)
         return InducingBelief(mean, root, value)
-
-
-class DirectMessages(eqx.Module):
-    r"""The belief itself, from the one factor that a variable with a tied site has.
-
-    Attributes:
-        mean: means of the belief.
-        root: $\mathbf R$, with covariance $\mathbf R^\top \mathbf R$.
-    """
-
-    mean: Float[Array, "P 1 M"]
-    root: Float[Array, "P M M"]
-
-
-class TiedInducing(AbstractVariable):
-    """Whitened inducing variables whose belief a tied site gives directly.
-
-    The factor of the tied site adds the variable's terms of the energy together with its own.
-    """
-
-    def belief(self, messages: DirectMessages) -> InducingBelief:
-        zero = jnp.zeros((), messages.mean.dtype)
-        return InducingBelief(messages.mean, messages.root, zero)
 
 
 def condition_standard_normal(

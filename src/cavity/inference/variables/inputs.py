@@ -32,16 +32,6 @@ class Inputs(AbstractVariable):
         return InputBelief(mean, 1.0 / precision, jnp.sum(value) + jnp.sum(messages.log_scale))
 
 
-class DirectInputs(AbstractVariable):
-    """Inputs whose belief is given directly, by an optimiser or an encoder.
-
-    The factor that gives it adds the variable's terms of the energy together with its own.
-    """
-
-    def belief(self, messages: InputBelief) -> InputBelief:
-        return messages
-
-
 def no_beliefs() -> InputBelief:
     """Empty belief, for rows whose beliefs are functions of the rows."""
     nothing = jnp.zeros((0, 0))

@@ -19,8 +19,9 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 
-from cavity.inference.graph.base import AbstractBelief, AbstractVariable
+from cavity.inference.graph.base import AbstractBelief
 from cavity.numerics.linalg import lower_root
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Scalar
 
 
@@ -54,22 +55,22 @@ class LayeredBelief(AbstractBelief):
 
     Attributes:
         layers: the values of hidden layers, the first one first.
-        log_normaliser: the entropy, and terms of the energy of inducing variables whose beliefs
-            are given directly.
+        log_normaliser: their entropy.
     """
 
     layers: tuple[LayerValues, ...]
     log_normaliser: Scalar
 
+    def followed_by(self, values: LayerValues, entropy: Scalar) -> "LayeredBelief":
+        """The belief with the values of one more layer."""
+        return LayeredBelief(
+            layers=(*self.layers, values), log_normaliser=self.log_normaliser + entropy
+        )
 
-class LayeredValues(AbstractVariable):
-    """Hidden values whose belief is given directly.
 
-    The factor of the layers defines their prior.
-    """
-
-    def belief(self, messages: LayeredBelief) -> LayeredBelief:
-        return messages
+def no_layers(dtype: jnp.dtype) -> LayeredBelief:
+    """The belief of no layers."""
+    return LayeredBelief(layers=(), log_normaliser=jnp.zeros((), dtype))
 
 
 class LayerMoments(eqx.Module):
@@ -89,6 +90,19 @@ class LayerMoments(eqx.Module):
     log_deviation: Float[Array, "N W"]
     slopes: tuple[Array, ...] = ()
     lower: Float[Array, "N W W"] | None = None
+
+    def alone(self) -> LayerValues:
+        """The values where what they depend on is zero."""
+        return LayerValues(self.mean, self.var)
+
+    def following(self, below: LayerValues) -> LayerValues:
+        """The values given those of the layer below, on which they depend."""
+        (slopes,) = self.slopes
+        cross = below.covariances() @ slopes
+        if slopes.shape[2] == 1:
+            return LayerValues(self.mean, self.var + jnp.sum(slopes * cross, axis=1), cross)
+        own = self.var[:, :, None] * jnp.eye(slopes.shape[2])
+        return LayerValues(self.mean, own + jnp.swapaxes(slopes, 1, 2) @ cross, cross)
 
     @property
     def var(self) -> Float[Array, "N W"]:
@@ -112,3 +126,23 @@ class LayeredMoments(eqx.Module):
     """
 
     layers: tuple[LayerMoments, ...]
+
+    def belief(self, present: Float[Array, "N 1"], *, chained: bool) -> LayeredBelief:
+        """The hidden values themselves, where they do not depend on inducing variables.
+
+        Args:
+            present: 1 where a row has hidden values.
+            chained: whether they depend on those of the layer below.
+        """
+        values: list[LayerValues] = []
+        entropy = jnp.zeros((), present.dtype)
+        for layer in self.layers:
+            after = chained and values
+            values.append(layer.following(values[-1]) if after else layer.alone())
+            entropy = entropy + conditional_entropy(layer.var, present)
+        return LayeredBelief(layers=tuple(values), log_normaliser=entropy)
+
+
+def conditional_entropy(var: Float[Array, "N W"], present: Float[Array, "N 1"]) -> Scalar:
+    """The entropy of conditionals with these variances, of all rows that are present."""
+    return jnp.sum(present * (0.5 * (1.0 + LOG_2PI + jnp.log(var))))

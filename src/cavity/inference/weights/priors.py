@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.factors.base import AbstractFactor, Edge
-from cavity.inference.factors.exact import ExactFactor
-from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.base import Edge
+from cavity.inference.factors.exact import ExactRegression
+from cavity.inference.factors.local import LocalFactor
 from cavity.inference.graph.rows import Rows
 from cavity.inference.weights.blocks import Blocks, units_of
 from cavity.inference.weights.prior_term import BlockPriorTerm, IntegratedPriorTerm, PriorTerm
@@ -125,6 +125,20 @@ def _with_blocks(
     return [*parts, PriorOfSome(chosen_prior(others), jnp.asarray(others))]
 
 
+class WeightsWithPriors(NamedTuple):
+    """The weights of linear functions that have the same priors.
+
+    Attributes:
+        variable: the weights.
+        exact: Gaussian priors.
+        local: all other priors.
+    """
+
+    variable: Weights
+    exact: tuple[ExactRegression, ...]
+    local: tuple[LocalFactor, ...]
+
+
 def weights_with_priors(
     number: int,
     parts: Sequence[PriorOfSome],
@@ -134,8 +148,8 @@ def weights_with_priors(
     mixed: bool,
     power: float,
     dtype: jnp.dtype,
-) -> tuple[Weights, list[AbstractFactor]]:
-    """The weights of linear functions that have the same priors, and the factors of these.
+) -> WeightsWithPriors:
+    """The weights of linear functions that have the same priors, and these.
 
     Args:
         number: the index of the variable.
@@ -156,30 +170,36 @@ def weights_with_priors(
         ridge = ridge.at[part.index].set(jnp.broadcast_to(own, part.index.shape))
     blocks = next((part.blocks for part in parts if part.blocks is not None), None)
     variable = Weights(ridge, outputs, loadings, (mixed, not exact), blocks)
-    return variable, [_prior_factor(number, part, outputs, power, dtype) for part in parts]
+    rows = [_rows_of_prior(part, outputs, dtype) for part in parts]
+    pairs = list(zip(parts, rows, strict=True))
+    return WeightsWithPriors(
+        variable,
+        tuple(_exact_prior(number, part, own) for part, own in pairs if part.exact),
+        tuple(_local_prior(number, part, own, power) for part, own in pairs if not part.exact),
+    )
 
 
-def _prior_factor(
-    number: int,
-    part: PriorOfSome,
-    outputs: int,
-    power: float,
-    dtype: jnp.dtype,
-) -> AbstractFactor:
-    """The factor of a prior: a row for each weight or block, which observes nothing."""
-    size, start = part.index.shape[0], part.starting_precision
-    zero = jnp.zeros((size, outputs), dtype)
-    rows = Rows(zero[:, :1], zero, jnp.ones_like(zero[:, :1]))
+def _rows_of_prior(part: PriorOfSome, outputs: int, dtype: jnp.dtype) -> Rows:
+    """A row for each weight or block, which observes nothing."""
+    zero = jnp.zeros((part.index.shape[0], outputs), dtype)
+    return Rows(zero[:, :1], zero, jnp.ones_like(zero[:, :1]))
+
+
+def _exact_prior(number: int, part: PriorOfSome, rows: Rows) -> ExactRegression:
+    """A weight with a Gaussian prior is one that was observed to be zero, with noise."""
+    edges = (Edge(number, WeightView(part.index, part.starting_precision)),)
+    return ExactRegression(edges, rows, len(rows.y), part.prior.starting_variance, 1.0)
+
+
+def _local_prior(number: int, part: PriorOfSome, rows: Rows, power: float) -> LocalFactor:
+    """The factor of a prior."""
+    size, start = len(rows.y), part.starting_precision
     if part.blocks is not None:
-        edges = (Edge(number, BlockView(part.blocks, start)),)
+        edges: tuple[Edge, ...] = (Edge(number, BlockView(part.blocks, start)),)
         term = BlockPriorTerm(cast(AbstractScaleMixture, part.prior), part.blocks.present)
-        return SiteFactor(edges=edges, rows=rows, chunk=size, term=term, power=power)
-    edges = (Edge(number, WeightView(part.index, start)),)
-    if part.exact:
-        # a weight with a Gaussian prior is one that was observed to be zero, with noise
-        return ExactFactor(edges, rows, size, part.prior.starting_variance, 1.0)
-    term = PriorTerm(part.prior)
+        return LocalFactor(edges=edges, rows=rows, chunk=size, term=term, power=power)
+    edges, term = (Edge(number, WeightView(part.index, start)),), PriorTerm(part.prior)
     if part.scales is not None:
         edges, names, kinds = (*edges, *part.scales.edges), part.scales.names, part.scales.kinds
         term = IntegratedPriorTerm(part.prior, names, kinds)
-    return SiteFactor(edges=edges, rows=rows, chunk=size, term=term, power=power)
+    return LocalFactor(edges=edges, rows=rows, chunk=size, term=term, power=power)

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.local_terms import EvaluationPoint, PowerMeanTerm
 from cavity.inference.energy import Sites, beliefs, projected
-from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.local import LocalFactor
 from cavity.inference.graph.base import AbstractProjectedBelief, AbstractProjectedView
 from cavity.inference.graph.rows import Rows
 from cavity.inference.problem import Problem
@@ -209,7 +209,7 @@ def _corrected(
     factor, (store,) = graph.only_factor(), sites
     power = factor.power if factor.evaluation_point is EvaluationPoint.CAVITY else 1.0
     term = PowerMeanTerm(likelihood)
-    plain = SiteFactor(factor.edges, factor.rows, factor.chunk, term, power)
+    plain = LocalFactor(factor.edges, factor.rows, factor.chunk, term, power)
     mean, var = (x[0, 0] for x in posterior.moments(place))
     ((z, spread),) = plain.moments(q)
     cross = _with_place(posterior, belief, plain, place)
@@ -227,7 +227,7 @@ def _corrected(
 def _with_place(
     posterior: AbstractPosterior,
     belief: AbstractProjectedBelief,
-    factor: SiteFactor,
+    factor: LocalFactor,
     place: Float[Array, "1 D"],
 ) -> Float[Array, " N"]:
     """Covariances of what the rows see with the function at a place."""

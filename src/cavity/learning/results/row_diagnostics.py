@@ -65,14 +65,10 @@ class RowDiagnostics:
 @compiled
 def _densities(problem: Problem, sites: Sites) -> Array | None:
     graph = problem.graph()
-    if not all(factor.has_rows for factor in graph.factors):
-        return None
-    return leave_one_out(graph, sites, beliefs(graph, sites))[0]
+    return next(iter(leave_one_out(graph, sites, beliefs(graph, sites))), None)
 
 
 @compiled
 def _precisions(problem: Problem, sites: Sites) -> tuple[Array, ...] | None:
     graph = problem.graph()
-    if not all(factor.has_rows for factor in graph.factors):
-        return None
-    return site_precisions(graph, sites, beliefs(graph, sites))[0]
+    return next(iter(site_precisions(graph, sites, beliefs(graph, sites))), None)

@@ -115,7 +115,7 @@ def _told(problem: Problem, sites: Sites) -> tuple[tuple, tuple, Scalar]:
         m if before is None else added(m, before)
         for m, before in zip(collect_messages(graph, sites), received, strict=True)
     )
-    views = [inducing_views(edge.view) for edge in graph.only_factor().edges]
+    views = [inducing_views(edge.view) for edge in graph.edges]
     functions = tuple(tuple(function_of_view(view) for view in each) for each in views)
     return functions, total, log_evidence_of(graph.variables, total)
 

@@ -14,7 +14,7 @@ from cavity.inference.approximations.approximations import (
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import Edge
-from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.local import LocalFactor
 from cavity.inference.factors.slots import (
     Conditional,
     ObservedRows,
@@ -22,20 +22,16 @@ from cavity.inference.factors.slots import (
     Variational,
     observed_rows,
 )
-from cavity.inference.graph.base import AbstractVariable
 from cavity.inference.graph.rows import Rows
 from cavity.inference.hidden_sites import ConditionalView
-from cavity.inference.propagation import AbstractPropagation, Nodes
-from cavity.inference.variables.hidden_values import HiddenValues
-from cavity.inference.variables.inducing import InducingBelief, TiedInducing
-from cavity.inference.variables.inputs import DirectInputs
+from cavity.inference.propagation import Nodes
+from cavity.inference.variables.given import Given
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.deep.families import FAMILIES, check_nodes, layered_graph
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.posterior import DeepPosterior
-from cavity.models.deep.regression import process_of
 from cavity.models.deep.term import DeepTerm, WholeView
 from cavity.models.inputs.views import FreeInputs
 from cavity.numerics.power_limits import Power
@@ -218,35 +214,32 @@ class DeepGP(AbstractModel):
                 slots = Tied(size, counts, start)
                 edges.append(Edge(len(edges), WholeView(), slots))
                 first += count
-        variables: list[AbstractVariable] = [TiedInducing() for _ in edges]
         tied = cast(TiedPowerMeans, approximation)
         hidden = sum(layer.width for layer in self.layers[:-1])
         latent, sited = self.latent_inputs > 0, tied.hidden_sites and hidden > 0
         if latent:
             edges.append(Edge(len(edges), FreeInputs(self.latent_inputs), Variational()))
-            variables.append(DirectInputs())
         if sited:
             edges.append(Edge(len(edges), ConditionalView(), Conditional(hidden)))
-            variables.append(HiddenValues())
         term = DeepTerm(self.layers, views, self.likelihood, tied.propagation, latent, sited)
-        factor = SiteFactor(tuple(edges), rows, chunk, term, power, scale=scale)
-        return Graph(tuple(variables), (factor,))
+        factor = LocalFactor(tuple(edges), rows, chunk, term, power, scale=scale)
+        functions = tuple(view for own in views for view in own)
+        return Graph(tuple(Given() for _ in edges), factors=(factor,), functions=functions)
 
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> DeepPosterior:
-        factor, beliefs = graph.only_factor(), list(q)
-        if factor.has_rows:
-            term = cast(DeepTerm, factor.term)
-            count = sum(len(views) for views in term.views)
-            layers = term.processes(cast(list[InducingBelief], beliefs[:count]))
-            propagation: AbstractPropagation = term.propagation
-        else:
-            functions = zip(self.layers, factor.regressions, strict=True)
-            layers = tuple(process_of(layer, f, factor.edges, beliefs) for layer, f in functions)
-            propagation = Nodes()
+        beliefs, layers, first = graph.function_beliefs(q), [], 0
+        for layer in self.layers:
+            own = slice(first, first + len(layer.groups))
+            layers.append(layer.process(graph.functions[own], beliefs[own]))
+            first = own.stop
+        if self.latent_inputs:
+            layers[0] = layers[0].beside_latent()
+        terms = [cast(DeepTerm, factor.term) for factor in graph.factors]
+        propagation = terms[0].propagation if terms else Nodes()
         latents, outputs = self.likelihood.latents, rows.y.shape[-1]
         return DeepPosterior(
             model=self,
-            layers=layers,
+            layers=tuple(layers),
             propagation=propagation,
             n_inputs=rows.x.shape[-1],
             outputs=outputs if latents == 1 else latents,

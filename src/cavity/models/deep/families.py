@@ -1,36 +1,25 @@
 """Families of posteriors of a deep Gaussian process that have values for its hidden layers."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 
+from cavity.inference.bounds.base import AbstractOrderedBound
+from cavity.inference.bounds.coupled_layers import CoupledLayers
+from cavity.inference.bounds.layered import LayeredBound, Layers, Nested, OnFunctions
+from cavity.inference.bounds.node_average import NodeAverage
 from cavity.inference.energy import Graph
-from cavity.inference.factors.averaged_layers import AveragedLayersFactor
-from cavity.inference.factors.base import Edge
-from cavity.inference.factors.coupled_layers import CoupledLayersFactor
-from cavity.inference.factors.layered import (
-    AbstractDependence,
-    Independent,
-    LayeredFactor,
-    LayerSight,
-    Nested,
-    OnFunctions,
-    OnLayerBelow,
-    present,
-)
+from cavity.inference.factors.averaged import AveragedRegression
+from cavity.inference.factors.layer_sight import LayerSight, present
+from cavity.inference.factors.stored import StoredLayers
 from cavity.inference.factors.tied import TiedSite
-from cavity.inference.factors.uncertain import Regression
-from cavity.inference.graph.base import AbstractVariable
 from cavity.inference.graph.rows import Rows
-from cavity.inference.variables.inducing import (
-    InducingBelief,
-    TiedInducing,
-    WhitenedInducing,
-)
+from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
 from cavity.inference.variables.inducing_view import InducingView
-from cavity.inference.variables.layered import LayeredMoments, LayeredValues, LayerMoments
+from cavity.inference.variables.layered import LayeredMoments, LayerMoments
 from cavity.models.deep.layer import Layer, spread_directions
 from cavity.models.deep.regression import ProcessNoise, regression
 from cavity.numerics.linalg import cholesky
@@ -50,38 +39,94 @@ class Family(NamedTuple):
     """A family of posteriors.
 
     Attributes:
-        dependence: what hidden values depend on.
-        slopes: stored slopes of this dependence: in the "layer" below, or in the "functions"; None
+        slopes: stored slopes of hidden values: in the "layer" below, or in the "functions"; None
             for none.
+        bound: the bound over the order of layers; None where hidden values do not depend on
+            inducing variables, so that layers are regressions between stored beliefs.
         direct: whether beliefs about inducing variables of hidden layers are parameters of their
             own.
         stored: whether the posterior of hidden values has parameters of its own.
-        stacked: whether the inducing variables of all layers have one joint belief, with
-            parameters of its own.
-        jointly: whether the values of a row in a layer have slopes in the inducing variables of
-            all its functions, and covariances given these.
         nodes: number of quadrature nodes for the inducing variables of hidden layers; the last
             layer has an optimal belief at each node. None for a single belief of the last layer.
     """
 
-    dependence: AbstractDependence
     slopes: str | None = None
+    bound: "Callable[[Start], AbstractOrderedBound] | None" = None
     direct: bool = False
     stored: bool = True
-    stacked: bool = False
-    jointly: bool = False
     nodes: int | None = None
 
 
+class Start(NamedTuple):
+    """Layers laid out on rows, and where a search for their beliefs starts.
+
+    Attributes:
+        layers: the layers.
+        inducing: beliefs about inducing variables that are given directly, None for the others.
+        hidden: the hidden values.
+        nodes: as of `Family`.
+    """
+
+    layers: Layers
+    inducing: tuple[TiedSite | None, ...]
+    hidden: LayeredMoments
+    nodes: int
+
+    @property
+    def stores(self) -> tuple[TiedSite | LayeredMoments | None, ...]:
+        """The stores of inducing variables, then of hidden values."""
+        return (*self.inducing, self.hidden)
+
+
+def _layered(start: Start) -> LayeredBound:
+    """Each hidden layer has a belief about its inducing variables."""
+    return LayeredBound(layers=start.layers, start=start.stores)
+
+
+def _at_nodes(start: Start) -> NodeAverage:
+    """The last layer has its best belief given the functions of the others."""
+    return NodeAverage(layers=start.layers, start=start.stores, nodes=start.nodes)
+
+
+def _coupled(start: Start) -> CoupledLayers:
+    """The inducing variables of all layers have one joint belief.
+
+    It starts as that of the layers alone, in which those of different functions are independent:
+    of inner ones as they start, of the last one at its optimum.
+    """
+    answers, means, roots = _layered(start)(start.stores), [], []
+    for belief in cast(tuple[InducingBelief, ...], answers.beliefs[:-1]):
+        mean, cov = belief.dense()
+        means.append(mean.reshape(-1))
+        roots += list(jax.vmap(cholesky)(cov))
+    root = jax.scipy.linalg.block_diag(*roots)
+    # a covariance that cannot be factorised yet starts from zero, with more jitter to come
+    logs = jnp.diag(jnp.log(jnp.diagonal(root)))
+    raw = jnp.nan_to_num(jnp.tril(root, -1) + logs)
+    stacked = TiedSite(jnp.nan_to_num(jnp.concatenate(means))[None], raw[None])
+    return CoupledLayers(
+        regressions=start.layers.regressions,
+        rows=start.layers.rows,
+        start=(stacked, start.hidden),
+    )
+
+
+def _coupled_values(start: Start) -> CoupledLayers:
+    """The values of a row, too, have slopes in the inducing variables of all their layer."""
+    bound = _coupled(start)
+    hidden = LayeredMoments(tuple(_jointly(layer) for layer in start.hidden.layers))
+    return dataclasses.replace(bound, start=(bound.start[0], hidden))
+
+
 FAMILIES = {
-    "factorised": Family(Independent()),
-    "chain": Family(OnLayerBelow(), "layer"),
-    "conditional": Family(OnFunctions(), "functions", direct=True),
-    "conditional_local": Family(OnFunctions(), "functions"),
-    "coupled": Family(OnFunctions(), "functions", direct=True, stacked=True),
-    "coupled_values": Family(OnFunctions(), "functions", direct=True, stacked=True, jointly=True),
-    "conditional_nodes": Family(OnFunctions(), "functions", direct=True, nodes=NODES),
-    "nested": Family(Nested(), direct=True, stored=False),
+    "factorised": Family(),
+    "chain": Family("layer"),
+    "conditional": Family("functions", _layered, direct=True),
+    "conditional_local": Family("functions", _layered),
+    "coupled": Family("functions", _coupled, direct=True),
+    "coupled_values": Family("functions", _coupled_values, direct=True),
+    "conditional_nodes": Family("functions", _at_nodes, direct=True, nodes=NODES),
+    "nested": Family(bound=_layered, direct=True, stored=False),
 }
 
 
@@ -114,33 +159,29 @@ def layered_graph(
         power: the power of all rows.
         jitter: share of the mean prior variance added to the diagonal of a covariance.
     """
-    edges: tuple[Edge, ...] = ()
-    regressions: tuple[Regression, ...] = ()
+    regressions: list[AveragedRegression] = []
     for number, layer in enumerate(layers):
         last = number + 1 == len(layers)
         sight = LayerSight(number, last, layer.skip_connection)
         noise = noise_variance if last else ProcessNoise(cast(Array, layer.noise_variance))
-        own, functions = regression(layer, sight, noise, jitter, len(edges))
-        edges, regressions = edges + own, (*regressions, functions)
-    inner = len(edges) - len(layers[-1].groups)
-    variables: list[AbstractVariable] = []
-    for i, edge in enumerate(edges):
-        direct = family.direct and i < inner
-        size = cast(InducingView, edge.view).inducing.size
-        variables.append(TiedInducing() if direct else WhitenedInducing(size))
-    start = _start(layers, edges, regressions, family, rows)
-    hidden = len(edges)
-    factor = LayeredFactor(edges, hidden, regressions, family.dependence, rows, power, start)
-    if not (family.stacked or family.nodes):
-        return Graph((*variables, LayeredValues()), (factor,))
-    given = (*(TiedInducing() for _ in edges), LayeredValues())
-    if family.nodes:
-        return Graph(given, (AveragedLayersFactor(edges, factor, family.nodes),))
-    stacked, store = _stacked_start(factor, variables), cast(LayeredMoments, start[-1])
-    if family.jointly:
-        store = LayeredMoments(tuple(_jointly(layer) for layer in store.layers))
-    coupled = CoupledLayersFactor(edges, hidden, regressions, rows, power, (stacked, store))
-    return Graph(given, (coupled,))
+        first = sum(len(each.edges) for each in regressions)
+        views = layer.views(jitter)
+        regressions.append(regression(layer, views, sight, noise, rows, power, first))
+    functions = tuple(regressions)
+    edges = [edge for each in functions for edge in each.edges]
+    inducing, hidden = _start(layers, functions, family, rows)
+    if family.bound is not None:
+        dependence = OnFunctions() if family.stored else Nested()
+        inducing = (*inducing, *[None] * len(functions[-1].edges))
+        laid_out = Layers(functions, dependence, rows)
+        start = Start(laid_out, inducing, hidden, family.nodes or 0)
+        return Graph(bounds=(family.bound(start),), functions=tuple(e.view for e in edges))
+    return Graph(
+        variables=tuple(WhitenedInducing(edge.view.inducing.size) for edge in edges),
+        regressions=functions,
+        stored=(StoredLayers(start=hidden, chained=family.slopes is not None, rows=rows),),
+        functions=tuple(edge.view for edge in edges),
+    )
 
 
 def _jointly(layer: LayerMoments) -> LayerMoments:
@@ -154,41 +195,22 @@ def _jointly(layer: LayerMoments) -> LayerMoments:
     return LayerMoments(layer.mean, layer.log_deviation, (slopes,), lower)
 
 
-def _stacked_start(factor: LayeredFactor, variables: list[AbstractVariable]) -> TiedSite:
-    """One belief of all inducing variables, in which those of different functions are independent.
-
-    It is that of the layers alone: of inner ones as they start, of the last one at its optimum.
-    """
-    sent, roots, means = factor.messages(variables, factor.start), [], []
-    for i, messages in sent[:-1]:
-        belief = cast(InducingBelief, variables[i].belief(messages))
-        mean, cov = belief.dense()
-        means.append(mean.reshape(-1))
-        roots += list(jax.vmap(cholesky)(cov))
-    root = jax.scipy.linalg.block_diag(*roots)
-    # a covariance that cannot be factorised yet starts from zero, with more jitter to come
-    logs = jnp.diag(jnp.log(jnp.diagonal(root)))
-    raw = jnp.nan_to_num(jnp.tril(root, -1) + logs)
-    return TiedSite(jnp.nan_to_num(jnp.concatenate(means))[None], raw[None])
-
-
 def _start(
     layers: tuple[Layer, ...],
-    edges: tuple[Edge, ...],
-    regressions: tuple[Regression, ...],
+    regressions: tuple[AveragedRegression, ...],
     family: Family,
     rows: Rows,
-) -> tuple[TiedSite | LayeredMoments | None, ...]:
-    """Beliefs that a search starts from.
+) -> tuple[tuple[TiedSite | None, ...], LayeredMoments]:
+    """Beliefs that a search starts from, about inducing variables of hidden layers and values.
 
     Hidden means are the prior mean of their functions at those below; with a mean that is the same
     everywhere, linear functions of them.
     """
-    beliefs: list[TiedSite | None] = [None] * len(edges)
+    beliefs: list[TiedSite | None] = []
     stored: list[LayerMoments] = []
     values = rows.x
     for number, (layer, functions) in enumerate(zip(layers[:-1], regressions[:-1], strict=True)):
-        views = [cast(InducingView, edges[i].view) for i in functions.places]
+        views = [edge.view for edge in functions.edges]
         deviations = jnp.concatenate([_deviations(view) for view in views])
         below, inputs = values, values
         if layer.skip_connection:
@@ -205,10 +227,10 @@ def _start(
             slopes = tuple(jnp.zeros(size, values.dtype) for size in sizes)
         stored.append(LayerMoments(values, raw, slopes))
         first = 0
-        for i, view in zip(functions.places, views, strict=True):
-            beliefs[i] = _direct_start(layer, view, first) if family.direct else None
+        for view in views:
+            beliefs.append(_direct_start(layer, view, first) if family.direct else None)
             first += view.mean.outputs
-    return (*beliefs, LayeredMoments(tuple(stored) if family.stored else ()))
+    return tuple(beliefs), LayeredMoments(tuple(stored) if family.stored else ())
 
 
 def _deviations(view: InducingView) -> Float[Array, " W"]:

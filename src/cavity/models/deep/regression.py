@@ -1,16 +1,16 @@
-"""A layer of functions as a regression between Gaussian variables, and as a process again."""
+"""A layer of functions as a regression between Gaussian variables."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
 
 import equinox as eqx
 
+from cavity.inference.factors.averaged import AbstractSight, AveragedRegression
 from cavity.inference.factors.base import Edge
-from cavity.inference.factors.uncertain import AbstractSight, Regression
-from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.inducing_view import InducingView, OutputMean
-from cavity.models.deep.layer import Layer, LayerProcess
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.models.deep.layer import Layer
+from cavity.numerics.power_limits import Power
+from cavity.numerics.types import Array, Float
 
 
 class ProcessNoise(eqx.Module):
@@ -28,23 +28,14 @@ class ProcessNoise(eqx.Module):
 
 def regression(
     layer: Layer,
+    views: Sequence[InducingView],
     sight: AbstractSight,
     noise_variance: Callable[..., Array],
-    jitter: float | Scalar,
-    first: int,
-) -> tuple[tuple[Edge, ...], Regression]:
-    """The functions of a layer, on edges and variables from the index `first` on."""
-    edges = tuple(Edge(i, view) for i, view in enumerate(layer.views(jitter), first))
-    places = tuple(edge.variable for edge in edges)
+    rows: Rows,
+    power: Power,
+    first: int = 0,
+) -> AveragedRegression:
+    """The functions of a layer, whose inducing variables are those from the index `first` on."""
+    edges = tuple(Edge(i, view) for i, view in enumerate(views, first))
     mean = OutputMean(layer.mean, layer.width)
-    return edges, Regression(places, mean, sight, noise_variance)
-
-
-def process_of(
-    layer: Layer, functions: Regression, edges: Sequence[Edge], beliefs: Sequence[Any]
-) -> LayerProcess:
-    """The functions of a layer under beliefs about the variables of a graph."""
-    own_edges = [edges[i] for i in functions.places]
-    views = [cast(InducingView, edge.view) for edge in own_edges]
-    own = [cast(InducingBelief, beliefs[edge.variable]) for edge in own_edges]
-    return layer.process(views, own)
+    return AveragedRegression(edges, mean, sight, noise_variance, rows, power)

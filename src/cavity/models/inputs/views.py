@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax.numpy as jnp
 
-from cavity.inference.factors.uncertain import AbstractSight, GaussianRows
+from cavity.inference.factors.averaged import AbstractSight, GaussianRows
 from cavity.inference.graph.base import (
     AbstractSiteView,
     AbstractView,

@@ -13,7 +13,7 @@ from cavity.inference.approximations.approximations import (
 )
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import Edge
-from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.local import LocalFactor
 from cavity.inference.factors.slots import (
     ObservedRows,
     Private,
@@ -21,12 +21,13 @@ from cavity.inference.factors.slots import (
     Variational,
     observed_rows,
 )
-from cavity.inference.factors.uncertain import Regression, UncertainExactFactor
+from cavity.inference.factors.stored import StoredInputs
 from cavity.inference.graph.rows import Rows
 from cavity.inference.propagation import AbstractPropagation, Moments
-from cavity.inference.variables.inducing import InducingBelief, TiedInducing, WhitenedInducing
-from cavity.inference.variables.inducing_view import InducingView, OutputMean
-from cavity.inference.variables.inputs import DirectInputs, Inputs, no_beliefs
+from cavity.inference.variables.given import Given
+from cavity.inference.variables.inducing import WhitenedInducing
+from cavity.inference.variables.inducing_view import InducingView
+from cavity.inference.variables.inputs import InputBelief, Inputs, no_beliefs
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
@@ -35,6 +36,7 @@ from cavity.means import AbstractMean, Zero
 from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.posterior import DeepPosterior
+from cavity.models.deep.regression import regression
 from cavity.models.deep.term import WholeView
 from cavity.models.inputs.encoder import SiteEncoder
 from cavity.models.inputs.views import EncodedInputs, FreeInputs, KnownOutputs, standardised
@@ -214,19 +216,20 @@ class GPLVM(AbstractModel):
         rows = rows.numbered()
         layer = self._layer(rows.y.shape[-1])
         (view,) = layer.views(jitter)
-        encoder = self.encoder
-        free = FreeInputs(self.latent_dims, self.point_estimates)
-        inputs = free if encoder is None else EncodedInputs(encoder)
+        inputs = self._inputs()
         slots = Variational(self.point_estimates)
         if not approximation.tied:
             noise = capability(self.likelihood, GaussianInLatent)
             assert noise is not None
-            mean = OutputMean(self.mean, layer.width)
             sight = KnownOutputs(inputs)
-            functions = Regression((0,), mean, sight, noise.noise_variance)
-            edges = (Edge(0, view), Edge(1, inputs, slots))
-            factor = UncertainExactFactor(edges, (functions,), rows, power)
-            return Graph((WhitenedInducing(self.inducing.size), DirectInputs()), (factor,))
+            return Graph(
+                variables=(WhitenedInducing(self.inducing.size),),
+                regressions=(
+                    regression(layer, (view,), sight, noise.noise_variance, rows, power),
+                ),
+                stored=(StoredInputs(view=inputs, slots=slots, rows=rows),),
+                functions=(view,),
+            )
         tied = cast(TiedPowerMeans, approximation)
         total = observed_rows(rows) if total is None else total
         private = tied.input_sites
@@ -239,18 +242,17 @@ class GPLVM(AbstractModel):
             layer, (view,), self.likelihood, tied.propagation, averaged=not private
         )
         size = rows.y.shape[0] if private else chunk
-        factor = SiteFactor(edges, rows, size, term, power, scale=scale)
-        return Graph((TiedInducing(), Inputs() if private else DirectInputs()), (factor,))
+        factor = LocalFactor(edges, rows, size, term, power, scale=scale)
+        variables = (Given(), Inputs() if private else Given())
+        return Graph(variables, factors=(factor,), functions=(view,))
 
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> LatentPosterior:
-        factor = graph.only_factor()
-        belief, inputs = cast(InducingBelief, q[0]), factor.edges[1].view
-        layer, exact = self._layer(rows.y.shape[-1]), factor.edges[0].slots.private
-        propagation: AbstractPropagation = Moments() if exact else factor.term.propagation
-        view = factor.edges[0].view if exact else factor.term.views[0]
-        view = eqx.tree_at(lambda v: v.mean, view, OutputMean(Zero(), layer.width))
+        layer, (view,) = self._layer(rows.y.shape[-1]), graph.functions
+        terms = [cast(LatentInputTerm, factor.term) for factor in graph.factors]
+        propagation: AbstractPropagation = terms[0].propagation if terms else Moments()
+        inputs = self._inputs()
         rows = rows.numbered()
-        latent = inputs.marginal(q[1], rows)
+        latent = inputs.marginal(cast(InputBelief, q[1]), rows)
         observed = jnp.max(rows.site_presence, axis=1) > 0.0
         shape: dict[str, Any] = {
             "model": self,
@@ -259,7 +261,7 @@ class GPLVM(AbstractModel):
             "single": single,
             "side": tuple(sorted(rows.side)),
         }
-        process = layer.process((view,), [belief])
+        process = layer.process((view,), graph.function_beliefs(q))
         return LatentPosterior(
             functions=DeepPosterior(layers=(process,), propagation=propagation, **shape),
             latent_mean=latent.mean,
@@ -284,11 +286,17 @@ class GPLVM(AbstractModel):
         if noise is None:  # outputs stand for values of the functions
             rows = dataclasses.replace(rows, y=standardised(rows), side={})
             noise, mean = Gaussian(START_NOISE), Zero()
-        sight, prior = KnownOutputs(inputs), OutputMean(mean, rows.y.shape[-1])
-        functions = Regression((0,), prior, sight, noise.noise_variance)
-        ((_, messages),) = functions.messages((Edge(0, view),), belief, rows, 0.0)
+        layer = Layer(self.kernel, self.inducing, rows.y.shape[-1], mean)
+        sight = KnownOutputs(inputs)
+        functions = regression(layer, (view,), sight, noise.noise_variance, rows, 0.0)
+        ((_, messages),) = functions.averaged(belief)
         mean = WhitenedInducing(self.inducing.size).belief(messages).mean
         return jnp.nan_to_num(mean.reshape(rows.y.shape[-1], -1)), START_DEVIATION
+
+    def _inputs(self) -> FreeInputs | EncodedInputs:
+        """How rows see their inputs."""
+        free = FreeInputs(self.latent_dims, self.point_estimates)
+        return free if self.encoder is None else EncodedInputs(self.encoder)
 
     def _layer(self, outputs: int) -> Layer:
         return Layer(self.kernel, self.inducing, outputs, self.mean)

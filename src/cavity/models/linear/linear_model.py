@@ -10,19 +10,20 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Beliefs, Graph
-from cavity.inference.factors.base import AbstractFactor, Edge
-from cavity.inference.factors.exact import ExactFactor
-from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.base import Edge
 from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.inference.weights.blocks import units_of
 from cavity.inference.weights.parameters import ScaleBeliefs, checked_scales, parameter_views
-from cavity.inference.weights.priors import SeenScales, priors_of, weights_with_priors
-from cavity.inference.weights.variable import Weights
+from cavity.inference.weights.priors import (
+    SeenScales,
+    WeightsWithPriors,
+    priors_of,
+    weights_with_priors,
+)
 from cavity.inference.weights.views import Design, LinearView, ParameterView
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.latent_gp import shared_parameters
 from cavity.models.linear.checks import (
@@ -37,6 +38,7 @@ from cavity.models.linear.drawn_weights import DrawnWeights, WeightPart, gaussia
 from cavity.models.linear.process import LinearProcess
 from cavity.models.posterior import Posterior
 from cavity.models.process import AbstractProcess, IndependentProcess
+from cavity.models.table_terms import table_terms
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.tree import named
@@ -265,14 +267,22 @@ class LinearModel(AbstractModel):
             for each in shared_parameters(self.likelihood)
         ]
         views = [LinearView(self.design)] * len(self.priors) + [view for _, view in shared]
-        data = self._data_factor(rows, views, power, approximation, chunk, scale)
+        edges = tuple(Edge(i, view) for i, view in enumerate(views))
+        size = rows.x.shape[0] if self._factored(rows) else chunk
+        exact, local = table_terms(
+            self.likelihood, approximation, edges, rows, power, size, full=True, scale=scale
+        )
         others = [variable for variable, _ in shared] + [v for v, _ in self._parameter_views(rows)]
-        variables, factors = [], [data]
-        for number, prior in enumerate(self.priors):
-            variable, own = self._weights_and_priors(rows, number, prior, power, approximation)
-            variables.append(variable)
-            factors.extend(own)
-        return Graph((*variables, *others), tuple(factors))
+        every = [
+            self._weights_and_priors(rows, number, prior, power, approximation)
+            for number, prior in enumerate(self.priors)
+        ]
+        return Graph(
+            variables=(*(own.variable for own in every), *others),
+            regressions=exact,
+            priors=tuple(prior for own in every for prior in own.exact),
+            factors=(*local, *(prior for own in every for prior in own.local)),
+        )
 
     def _scales(self, rows: Rows) -> SeenScales | None:
         """Views that the prior has of its integrated parameters."""
@@ -288,30 +298,6 @@ class LinearModel(AbstractModel):
             return ()
         return parameter_views(self.priors[0], self.integrated, self.groups, rows.x.shape[-1])
 
-    def _data_factor(
-        self,
-        rows: Rows,
-        views: Sequence[Any],
-        power: Power,
-        approximation: AbstractApproximation,
-        chunk: int,
-        scale: Scalar | float,
-    ) -> AbstractFactor:
-        edges = tuple(Edge(i, view) for i, view in enumerate(views))
-        size = rows.x.shape[0] if self._factored(rows) else chunk
-        noise = capability(self.likelihood, GaussianInLatent)
-        if approximation.closed_form and noise is not None:
-            return ExactFactor(edges, rows, size, noise.noise_variance, power)
-        return SiteFactor(
-            edges=edges,
-            rows=rows,
-            chunk=size,
-            term=approximation.term(self.likelihood, exact=True),
-            power=power,
-            evaluation_point=approximation.evaluation_point,
-            scale=scale,
-        )
-
     def _weights_and_priors(
         self,
         rows: Rows,
@@ -319,8 +305,8 @@ class LinearModel(AbstractModel):
         prior: AbstractWeightPrior,
         power: Power,
         approximation: AbstractApproximation,
-    ) -> tuple[Weights, list[AbstractFactor]]:
-        """The weights of one latent function, and the factors of their priors."""
+    ) -> WeightsWithPriors:
+        """The weights of one latent function, and their priors."""
         own, blocks = None if self.intercept is None else Gaussian(self.intercept), self.blocks
         count, scales = rows.x.shape[-1], self._scales(rows)
         concave = self.likelihood.log_concave and not self.likelihood.sampled(power)
@@ -352,7 +338,7 @@ class LinearModel(AbstractModel):
         functions: list[AbstractProcess] = [
             LinearProcess(belief, self.design, scales) for belief in beliefs[:weights]
         ]
-        edges: Any = graph.factors[0].edges
+        edges: Any = graph.edges
         for part, number in zip(
             shared_parameters(self.likelihood), range(weights, count), strict=True
         ):

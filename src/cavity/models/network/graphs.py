@@ -7,7 +7,8 @@ import numpy as np
 
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
-from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.exact import ExactRegression
+from cavity.inference.factors.local import LocalFactor
 from cavity.inference.factors.slots import ObservedRows, Tied, observed_rows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import ScalarSites
@@ -17,7 +18,8 @@ from cavity.inference.networks.tied_views import (
     TiedUnitsView,
     TiedWholeView,
 )
-from cavity.inference.variables.inducing import InducingBelief, TiedInducing
+from cavity.inference.variables.given import Given
+from cavity.inference.variables.inducing import InducingBelief
 from cavity.inference.weights.beliefs import DenseWeights
 from cavity.inference.weights.priors import (
     PriorOfSome,
@@ -73,12 +75,13 @@ def sited_graph(
     """
     count = rows.x.shape[0]
     variables: list[Any] = []
-    factors: list[Any] = []
+    exact: list[ExactRegression] = []
+    local: list[LocalFactor] = []
     for number, (priors, start, design) in enumerate(layers):
         loadings = None
         if design is not None and start.shape[0] > count:
             loadings, chunk = design(rows.x), count
-        variable, own = weights_with_priors(
+        own = weights_with_priors(
             number,
             priors,
             start.shape[1],
@@ -87,16 +90,17 @@ def sited_graph(
             power=prior_power,
             dtype=rows.x.dtype,
         )
-        variables.append(variable)
-        factors.extend(own)
+        variables.append(own.variable)
+        exact.extend(own.exact)
+        local.extend(own.local)
     views = _views_with_sites(layers, term, rows)
     for parameter in shared_parameters(term.likelihood):
         variable, view = parameter.sparse_layout(1, jitter)
         variables.append(variable)
         views.append(view)
     edges = tuple(Edge(i, view) for i, view in enumerate(views))
-    data = SiteFactor(edges, rows, chunk, term, power, scale=scale)
-    return Graph(tuple(variables), (data, *factors))
+    data = LocalFactor(edges, rows, chunk, term, power, scale=scale)
+    return Graph(tuple(variables), priors=tuple(exact), factors=(data, *local))
 
 
 def _views_with_sites(layers: list[LayerWeights], term: NetworkTerm, rows: Rows) -> list[Any]:
@@ -166,8 +170,8 @@ def tied_graph(
         view = parameter.sparse_layout(1, jitter)[1]
         pairs.append((view, Tied(parameter.size, total.per_output)))
     edges = tuple(Edge(i, *pair) for i, pair in enumerate(pairs))
-    factor = SiteFactor(edges, rows, chunk, term, power, scale=scale)
-    return Graph(tuple(TiedInducing() for _ in edges), (factor,))
+    factor = LocalFactor(edges, rows, chunk, term, power, scale=scale)
+    return Graph(tuple(Given() for _ in edges), factors=(factor,))
 
 
 def _spread_out(count: int, most: int) -> np.ndarray:

@@ -15,37 +15,30 @@ References:
 
 import abc
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from cavity.inducing.base import Points, covariance
+from cavity.inference.bounds.base import AbstractOrderedBound, Bounded
+from cavity.inference.bounds.layered import negative_divergence
 from cavity.inference.energy import Graph
-from cavity.inference.factors.base import (
-    AbstractFactor,
-    Beliefs,
-    Edge,
-    EdgeMoments,
-    Sent,
-    SiteUpdate,
-    Stores,
-)
-from cavity.inference.factors.slots import Conditional
-from cavity.inference.graph.base import AbstractVariable, Messages
+from cavity.inference.factors.base import Stores
+from cavity.inference.factors.tied import TiedSite
+from cavity.inference.graph.base import Messages
 from cavity.inference.graph.rows import Rows
-from cavity.inference.hidden_sites import ConditionalView, sited_value
+from cavity.inference.hidden_sites import sited_value
 from cavity.inference.variables.chain import ChainBelief, Links
-from cavity.inference.variables.hidden_values import HiddenSites, HiddenValues, SitedConditional
-from cavity.inference.variables.inducing import InducingBelief, TiedInducing, WhitenedInducing
+from cavity.inference.variables.hidden_values import HiddenSites
+from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
 from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import Layer
-from cavity.models.state_space.site_graph import tied_edges
+from cavity.models.state_space.site_graph import starting_site
 from cavity.numerics.linalg import safe_sqrt
-from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Float
 
 # Paths at the least: sites fit the numbers of fewer.
 LEAST_PATHS = 200
@@ -149,12 +142,10 @@ class FunctionPaths(AbstractPathEmission):
         return self.likelihood.log_power_mean(mean, var, y, 0.0, rows.columns)
 
 
-class PathFactor(AbstractFactor):
+class PathBound(AbstractOrderedBound):
     """Series of states with sites on the model's own conditional, at power 0.
 
     Attributes:
-        edges: inducing variables of the transition and then of the emission, with tied sites; last
-            the sites on states.
         transition: the functions that give the next state.
         views: how rows see their inducing variables.
         emission: expected log densities of outputs.
@@ -162,11 +153,10 @@ class PathFactor(AbstractFactor):
         links: how rows follow each other.
         initial: mean and variance of first states.
         count: paths.
+        start: beliefs about inducing variables of the transition and then of the emission; last
+            the sites on states.
     """
 
-    samples_paths: ClassVar[bool] = True
-
-    edges: tuple[Edge, ...]
     transition: Layer
     views: tuple[InducingView, ...]
     emission: AbstractPathEmission
@@ -174,55 +164,32 @@ class PathFactor(AbstractFactor):
     links: Links
     initial: tuple[Float[Array, " D"], Float[Array, " D"]]
     count: int = eqx.field(static=True)
+    start: tuple[TiedSite | HiddenSites, ...]
 
-    @property
-    def stationary(self) -> bool:
-        return True
-
-    def empty_sites(self) -> Stores:
-        return tuple(edge.slots.empty(edge.view, self.rows) for edge in self.edges)
-
-    def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:
-        pairs = zip(self.edges, sites, strict=True)
-        return tuple((edge.variable, edge.slots.message(store)) for edge, store in pairs)
-
-    def log_scale(
-        self,
-        q: Beliefs,
-        sites: Stores,
-        fixed: EdgeMoments | None = None,
-        *,
-        settled: bool = False,
-    ) -> Scalar:
-        pairs = zip(self.edges, sites, strict=True)
-        whole = sum(
-            edge.slots.log_scale(edge.slots.source(store, q[edge.variable], 0.0))
-            for edge, store in pairs
-        )
-        paths = self.paths(q)
-        functions = cast(list[InducingBelief], list(q[len(self.views) : -1]))
-        outputs = self.rows.site_presence * self.emission(paths, functions, self.rows)
+    def __call__(self, stores: Stores) -> Bounded:
+        """The bound, and beliefs about inducing variables and about states over all paths."""
+        *functions, sites = stores
+        beliefs = tuple(site.belief() for site in functions)
+        paths = self.paths(beliefs, sites)
+        own = beliefs[len(self.views) :]
+        outputs = self.rows.site_presence * self.emission(paths, own, self.rows)
         states = self.links.present[:, None] * paths.log_ratio
-        return whole + (jnp.sum(outputs) + jnp.sum(states)) / self.count
+        whole = sum(negative_divergence(site) for site in functions)
+        total = whole + (jnp.sum(outputs) + jnp.sum(states)) / self.count
+        return Bounded(total, (*beliefs, paths.belief(self.links)))
 
-    def update(self, q: Beliefs, sites: Stores, step: Power) -> SiteUpdate:
-        zero = jnp.zeros(())
-        return SiteUpdate(sites, zero, zero, sites)
+    def paths(self, beliefs: Sequence[InducingBelief], sites: HiddenSites) -> Paths:
+        """States along paths.
 
-    def states(self, q: Beliefs) -> ChainBelief:
-        """Means and covariances of states and of neighbours, over all paths."""
-        return self.paths(q).belief(self.links)
-
-    def paths(self, q: Beliefs) -> Paths:
-        """States along paths under the beliefs."""
-        *functions, sited = q
-        sites = cast(SitedConditional, sited)
-        beliefs = cast(list[InducingBelief], functions[: len(self.views)])
+        Args:
+            beliefs: about the inducing variables; those of the transition first.
+            sites: on states.
+        """
         size, dtype = self.transition.width, sites.shift.dtype
         keys = jax.random.split(jax.random.key(0), len(self.views) + 1)
         drawn = [
             _drawn(belief, _antithetic(key, self.count, belief.mean.shape[::2], dtype))
-            for belief, key in zip(beliefs, keys[1:], strict=True)
+            for belief, key in zip(beliefs, keys[1:], strict=False)
         ]
         z = _antithetic(keys[0], self.count, (len(self.rows.y), size), dtype)
         mean, variance = self.initial
@@ -281,17 +248,23 @@ def path_graph(
         count: paths.
     """
     (layer, views), (terms, more), (states, told) = transition, emission, start
-    total = jnp.ones(max(layer.width, rows.y.shape[-1]), rows.y.dtype)
-    edges = tied_edges(views, total, told[: len(views)], 0)
-    edges = edges + tied_edges(more, total, told[len(views) :], len(views))
+    functions = [starting_site(*pair) for pair in zip((*views, *more), told, strict=True)]
     f, noise = starting_functions(layer, views, told[: len(views)], states, rows)
     linked = links.linked[:, None] > 0.0
     f, noise = jnp.where(linked, f, initial[0]), jnp.where(linked, noise, initial[1])
     sites = sites_towards(f, states, jnp.full_like(states, WIDTH), noise)
-    edges = (*edges, Edge(len(edges), ConditionalView(), Conditional(layer.width, sites)))
-    factor = PathFactor(edges, layer, views, terms, rows, links, initial, count)
-    functions = [TiedInducing()] * (len(edges) - 1)
-    return Graph((*functions, HiddenValues()), (factor,))
+    begin = (*functions, sites)
+    bound = PathBound(
+        transition=layer,
+        views=views,
+        emission=terms,
+        rows=rows,
+        links=links,
+        initial=initial,
+        count=count,
+        start=begin,
+    )
+    return Graph(bounds=(bound,), functions=(*views, *more))
 
 
 def starting_functions(

@@ -2,25 +2,26 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.local_terms import AbstractLocalTerm, PowerMeanTerm
-from cavity.inference.factors.base import Edge
-from cavity.inference.factors.uncertain import ExpectedDensity, Regression
+from cavity.inference.approximations.local_terms import PowerMeanTerm
+from cavity.inference.factors.averaged import AveragedRegression
+from cavity.inference.factors.stored import ExpectedDensity
 from cavity.inference.graph.rows import Rows
 from cavity.inference.propagation import AbstractPropagation
 from cavity.inference.variables.chain import Links
+from cavity.inference.variables.inducing import InducingBelief
 from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.means import AbstractMean
 from cavity.models.deep.layer import Layer, LayerProcess
-from cavity.models.deep.regression import process_of, regression
+from cavity.models.deep.regression import regression
 from cavity.models.inputs.views import principal_components
 from cavity.models.state_space.conditional import (
     AbstractPathEmission,
@@ -32,21 +33,20 @@ from cavity.models.state_space.site_terms import AffineTerm, EmissionTerm
 from cavity.models.state_space.site_views import AffineStateView, OneStateView
 from cavity.models.state_space.start import STATE_SHARE, affine_start, interpolated
 from cavity.models.state_space.views import AffineEmissions, Emissions
+from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
 
 
 class EmissionParts(NamedTuple):
-    """Edges and terms that emissions add to a factor.
+    """The terms of outputs under Gaussian states.
 
     Attributes:
-        edges: to their inducing variables.
         regressions: of outputs on states.
         densities: expected log densities of outputs.
     """
 
-    edges: tuple[Edge, ...] = ()
-    regressions: tuple[Regression, ...] = ()
-    densities: tuple[ExpectedDensity, ...] = ()
+    regressions: tuple[AveragedRegression, ...]
+    densities: tuple[ExpectedDensity, ...]
 
 
 class AbstractEmission(eqx.Module):
@@ -90,15 +90,21 @@ class AbstractEmission(eqx.Module):
 
     @abc.abstractmethod
     def parts(
-        self, likelihood: AbstractLikelihood, first: int, jitter: float | Scalar, outputs: int
+        self,
+        likelihood: AbstractLikelihood,
+        first: int,
+        jitter: float | Scalar,
+        rows: Rows,
+        power: Power,
     ) -> "EmissionParts":
-        """The terms of the outputs, for a factor.
+        """The terms of the outputs under Gaussian states.
 
         Args:
             likelihood: the density of an output given its function.
             first: the index of the first variable that is to be used.
             jitter: share of the mean prior variance added to the diagonal of a covariance.
-            outputs: their number.
+            rows: the data.
+            power: the power of all rows.
         """
 
     @abc.abstractmethod
@@ -112,10 +118,6 @@ class AbstractEmission(eqx.Module):
             outputs: their number.
             jitter: share of the mean prior variance added to the diagonal of a covariance.
         """
-
-    @abc.abstractmethod
-    def functions_along(self, paths: Any, beliefs: Sequence[Any]) -> "LayerProcess | AbstractMean":
-        """The functions under beliefs about their inducing variables, as paths see them."""
 
     @abc.abstractmethod
     def site_parts(
@@ -137,16 +139,10 @@ class AbstractEmission(eqx.Module):
         """
 
     @abc.abstractmethod
-    def functions_under(
-        self, term: AbstractLocalTerm, beliefs: Sequence[Any]
-    ) -> "LayerProcess | AbstractMean":
-        """The functions of a term of outputs under beliefs about its inducing variables."""
-
-    @abc.abstractmethod
     def functions(
-        self, regressions: tuple[Regression, ...], edges: Sequence[Edge], beliefs: Sequence[Any]
+        self, views: Sequence[InducingView], beliefs: Sequence[InducingBelief]
     ) -> "LayerProcess | AbstractMean":
-        """The functions under beliefs about the inducing variables of the regressions."""
+        """The functions under beliefs about their inducing variables, if they have any."""
 
     @abc.abstractmethod
     def start(
@@ -195,18 +191,20 @@ class AffineEmission(AbstractEmission):
         return True
 
     def parts(
-        self, likelihood: AbstractLikelihood, first: int, jitter: float | Scalar, outputs: int
+        self,
+        likelihood: AbstractLikelihood,
+        first: int,
+        jitter: float | Scalar,
+        rows: Rows,
+        power: Power,
     ) -> "EmissionParts":
-        sight = AffineEmissions(OutputMean(self.mean, outputs))
-        return EmissionParts(densities=(ExpectedDensity(likelihood, sight),))
+        sight = AffineEmissions(OutputMean(self.mean, rows.y.shape[-1]))
+        return EmissionParts((), (ExpectedDensity(likelihood, sight),))
 
     def path_parts(
         self, likelihood: AbstractLikelihood, outputs: int, jitter: float | Scalar
     ) -> tuple[AbstractPathEmission, tuple[InducingView, ...]]:
         return AffinePaths(likelihood, OutputMean(self.mean, outputs)), ()
-
-    def functions_along(self, paths: Any, beliefs: Sequence[Any]) -> AbstractMean:
-        return self.mean
 
     def site_parts(
         self,
@@ -222,11 +220,8 @@ class AffineEmission(AbstractEmission):
             (), AffineStateView(functions, states), PowerMeanTerm(likelihood), whole
         )
 
-    def functions_under(self, term: AbstractLocalTerm, beliefs: Sequence[Any]) -> AbstractMean:
-        return self.mean
-
     def functions(
-        self, regressions: tuple[Regression, ...], edges: Sequence[Edge], beliefs: Sequence[Any]
+        self, views: Sequence[InducingView], beliefs: Sequence[InducingBelief]
     ) -> AbstractMean:
         return self.mean
 
@@ -274,22 +269,25 @@ class GPEmission(AbstractEmission):
         return capability(likelihood, GaussianInLatent) is not None
 
     def parts(
-        self, likelihood: AbstractLikelihood, first: int, jitter: float | Scalar, outputs: int
+        self,
+        likelihood: AbstractLikelihood,
+        first: int,
+        jitter: float | Scalar,
+        rows: Rows,
+        power: Power,
     ) -> "EmissionParts":
         noise = capability(likelihood, GaussianInLatent)
         assert noise is not None
-        sight = Emissions(self.controlled)
-        edges, own = regression(self.layer, sight, noise.noise_variance, jitter, first)
-        return EmissionParts(edges, (own,))
+        sight, views = Emissions(self.controlled), self.layer.views(jitter)
+        variance = noise.noise_variance
+        own = regression(self.layer, views, sight, variance, rows, power, first)
+        return EmissionParts((own,), ())
 
     def path_parts(
         self, likelihood: AbstractLikelihood, outputs: int, jitter: float | Scalar
     ) -> tuple[AbstractPathEmission, tuple[InducingView, ...]]:
         views = self.layer.views(jitter)
         return FunctionPaths(likelihood, self.layer, views), views
-
-    def functions_along(self, paths: Any, beliefs: Sequence[Any]) -> LayerProcess:
-        return self.layer.process(cast(FunctionPaths, paths).views, beliefs)
 
     def site_parts(
         self,
@@ -303,14 +301,10 @@ class GPEmission(AbstractEmission):
         term = EmissionTerm(self.layer, views, likelihood, propagation)
         return EmissionSites(views, OneStateView(False, states), term, term)
 
-    def functions_under(self, term: AbstractLocalTerm, beliefs: Sequence[Any]) -> LayerProcess:
-        return self.layer.process(cast(EmissionTerm, term).views, beliefs)
-
     def functions(
-        self, regressions: tuple[Regression, ...], edges: Sequence[Edge], beliefs: Sequence[Any]
+        self, views: Sequence[InducingView], beliefs: Sequence[InducingBelief]
     ) -> LayerProcess:
-        (own,) = regressions
-        return process_of(self.layer, own, edges, beliefs)
+        return self.layer.process(views, beliefs)
 
     def start(
         self, likelihood: AbstractLikelihood, rows: Rows, links: Links, states: int

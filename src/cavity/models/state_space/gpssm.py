@@ -15,35 +15,27 @@ from cavity.inference.approximations.approximations import (
     TiedPowerMeans,
 )
 from cavity.inference.energy import Beliefs, Graph, collect_messages, empty_sites
-from cavity.inference.factors.base import Edge
-from cavity.inference.factors.site import SiteFactor
-from cavity.inference.factors.slots import (
-    NaturalChain,
-    ObservedRows,
-    VariationalChain,
-)
-from cavity.inference.factors.uncertain import UncertainExactFactor
+from cavity.inference.factors.slots import ObservedRows
+from cavity.inference.factors.stored import NaturalChain, StoredChain
 from cavity.inference.graph.base import Messages
 from cavity.inference.graph.rows import Rows
 from cavity.inference.propagation import Nodes
 from cavity.inference.variables.chain import (
     SERIES,
     ChainBelief,
-    DirectChain,
     Links,
     links_of,
 )
 from cavity.inference.variables.chain_messages import Chain
 from cavity.inference.variables.inducing import WhitenedInducing
-from cavity.inference.variables.inducing_view import InducingView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Identity
 from cavity.models.base import AbstractModel
-from cavity.models.deep.layer import Layer, LayerProcess
-from cavity.models.deep.regression import ProcessNoise, process_of, regression
+from cavity.models.deep.layer import Layer
+from cavity.models.deep.regression import ProcessNoise, regression
 from cavity.models.inputs.views import standardised
-from cavity.models.state_space.conditional import LEAST_PATHS, PathFactor, path_graph
+from cavity.models.state_space.conditional import LEAST_PATHS, path_graph
 from cavity.models.state_space.emission import AbstractEmission, AffineEmission, GPEmission
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.models.state_space.site_checks import (
@@ -58,9 +50,8 @@ from cavity.models.state_space.site_graph import (
     site_graph,
     tied_graph,
 )
-from cavity.models.state_space.site_terms import TransitionTerm
 from cavity.models.state_space.site_views import Start
-from cavity.models.state_space.views import InitialStates, StatesView, Transitions
+from cavity.models.state_space.views import InitialStates, Transitions
 from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
@@ -278,21 +269,23 @@ class GPSSM(AbstractModel):
         moved: bool,
     ) -> Graph:
         """Inducing variables in closed form, and a variational chain."""
-        transition, outputs = self.transition, rows.y.shape[-1]
+        transition, views = self.transition, self.transition.views(jitter)
         sight = Transitions(links, transition.skip_connection)
         noise = ProcessNoise(cast(Array, transition.noise_variance))
-        edges, own = regression(transition, sight, noise, jitter, 0)
-        parts = self.emission.parts(self.likelihood, len(edges), jitter, outputs)
-        edges = edges + parts.edges
-        start = self.emission.start(self.likelihood, rows, links, self.state_dims)
-        slots = VariationalChain(links) if moved else NaturalChain(links)
-        states = Edge(len(edges), StatesView(*start, coupled, links), slots)
-        functions = (own, *parts.regressions)
+        own = regression(transition, views, sight, noise, rows, power)
+        more, terms = self.emission.parts(self.likelihood, len(views), jitter, rows, power)
+        start, cov = self.emission.start(self.likelihood, rows, links, self.state_dims)
+        chain = Start(start, cov).moments(coupled=coupled)
         initial = InitialStates(self.initial_mean, self.initial_variance, links)
-        densities = (initial, *parts.densities)
-        factor = UncertainExactFactor((*edges, states), functions, rows, power, densities)
-        sizes = [cast(InducingView, edge.view).inducing.size for edge in edges]
-        return Graph((*(WhitenedInducing(size) for size in sizes), DirectChain()), (factor,))
+        data = {"start": chain, "links": links, "rows": rows, "densities": (initial, *terms)}
+        functions = (*views, *(edge.view for each in more for edge in each.edges))
+        return Graph(
+            variables=tuple(WhitenedInducing(view.inducing.size) for view in functions),
+            regressions=(own, *more),
+            stored=(StoredChain(**data),) if moved else (),
+            natural=() if moved else (NaturalChain(**data),),
+            functions=functions,
+        )
 
     def _site_graph(
         self,
@@ -339,47 +332,23 @@ class GPSSM(AbstractModel):
             model = eqx.tree_at(lambda m: m.likelihood, self, Gaussian(START_NOISE))
             rows = dataclasses.replace(rows, y=standardised(rows), side={})
         graph = model._exact_graph(rows, links, 0.0, jitter, coupled=False, moved=True)
-        return collect_messages(graph, empty_sites(graph))[:-1]
+        return collect_messages(graph, empty_sites(graph))
 
     def posterior(
         self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool
     ) -> StateSpacePosterior:
-        transition, emission = self._functions(graph, q)
-        first = cast(Any, graph.factors[0])
-        chain = first.states(q) if first.samples_paths else cast(ChainBelief, q[-1])
+        count, views, own = len(self.transition.groups), graph.functions, graph.function_beliefs(q)
+        transition = self.transition.process(views[:count], own[:count])
+        emission = self.emission.functions(views[count:], own[count:])
         return StateSpacePosterior(
             model=self,
             transition=transition,
             emission=emission,
-            chain=chain,
+            chain=cast(ChainBelief, q[-1]),
             series=rows.side[SERIES],
             n_inputs=rows.x.shape[-1],
             outputs=rows.y.shape[-1],
             single=single,
-        )
-
-    def _functions(
-        self, graph: Graph, q: Beliefs
-    ) -> tuple[LayerProcess, LayerProcess | AbstractMean]:
-        """Transition and emission under beliefs about their inducing variables."""
-        if graph.factors[0].samples_paths:
-            views, own = cast(PathFactor, graph.only_factor()).views, cast(list[Any], list(q[:-1]))
-            return (
-                self.transition.process(views, own[: len(views)]),
-                self.emission.functions_along(graph.only_factor().emission, own[len(views) :]),
-            )
-        if len(graph.factors) == 1:
-            factor = cast(UncertainExactFactor, graph.only_factor())
-            own, *more = factor.regressions
-            return (
-                process_of(self.transition, own, factor.edges, q),
-                self.emission.functions(tuple(more), factor.edges, q),
-            )
-        steps, outputs = (cast(SiteFactor, factor).term for factor in graph.factors)
-        views, functions = cast(TransitionTerm, steps).views, cast(list[Any], list(q[:-1]))
-        return (
-            self.transition.process(views, functions[: len(views)]),
-            self.emission.functions_under(outputs, functions[len(views) :]),
         )
 
 

@@ -18,15 +18,17 @@ import jax.numpy as jnp
 from cavity.inference.approximations.local_terms import AbstractLocalTerm
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
-from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.local import LocalFactor
 from cavity.inference.factors.slots import Private, Tied, observed_rows
+from cavity.inference.factors.tied import TiedSite
 from cavity.inference.factors.tied_states import Copies, TiedStates
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.rows import Rows
 from cavity.inference.propagation import AbstractPropagation
-from cavity.inference.variables.chain import DirectChain, Links
+from cavity.inference.variables.chain import Links
 from cavity.inference.variables.chain_messages import Chain
-from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
+from cavity.inference.variables.given import Given
+from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.inference.variables.inducing_view import InducingView
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.term import WholeView
@@ -112,11 +114,12 @@ class Layout(NamedTuple):
         if not tied:
             variables = tuple(WhitenedInducing(v.inducing.size) for v in (*views, *more))
             edges = _private(views, first, 0), _private(more, rest, len(views))
-            return FunctionEdges(views, variables, *edges)
+            return FunctionEdges((*views, *more), variables, *edges)
         steps = jnp.full(self.transition.width, jnp.maximum(jnp.sum(self.links.linked), 1.0))
         observed = observed_rows(self.rows).per_output
         edges = tied_edges(views, steps, first, 0), tied_edges(more, observed, rest, len(views))
-        return FunctionEdges(views, (TiedInducing(),) * (len(views) + len(more)), *edges)
+        every = (*views, *more)
+        return FunctionEdges(every, (Given(),) * len(every), *edges)
 
     @property
     def steps(self) -> Rows:
@@ -124,16 +127,17 @@ class Layout(NamedTuple):
         y, present = jnp.zeros((len(self.rows.y), 1), self.rows.y.dtype), self.links.linked
         return dataclasses.replace(self.rows, y=y, presence=present[:, None], side={})
 
-    def term(self, views: tuple[InducingView, ...]) -> TransitionTerm:
+    def term(self, functions: "FunctionEdges") -> TransitionTerm:
         """The term of a transition."""
-        return TransitionTerm(self.transition, views, self.propagation)
+        own = functions.views[: len(functions.transitions)]
+        return TransitionTerm(self.transition, own, self.propagation)
 
 
 class FunctionEdges(NamedTuple):
     """Edges to inducing variables.
 
     Attributes:
-        views: how transitions see them.
+        views: how rows see them.
         variables: inducing variables of the transition, then of the emission.
         transitions: the edges of transitions.
         outputs: the edges of outputs.
@@ -160,12 +164,11 @@ def site_graph(layout: Layout, *, hidden: str | None, tied: bool) -> Graph:
         sights = OneStateView(True, size), OneStateView(False, size, start)
     states = len(functions.variables)
     edges = (*functions.transitions, *(Edge(states, sight, Private()) for sight in sights))
-    transitions = SiteFactor(
-        edges, layout.steps, count, layout.term(functions.views), layout.power
-    )
+    transitions = LocalFactor(edges, layout.steps, count, layout.term(functions), layout.power)
     edges = (*functions.outputs, Edge(states, layout.emission.states, Private()))
-    outputs = SiteFactor(edges, rows, count, layout.emission.term, layout.power)
-    return Graph((*functions.variables, layout.chain), (transitions, outputs))
+    outputs = LocalFactor(edges, rows, count, layout.emission.term, layout.power)
+    variables, views = (*functions.variables, layout.chain), functions.views
+    return Graph(variables, factors=(transitions, outputs), functions=views)
 
 
 def tied_graph(layout: Layout, chunk: int) -> Graph:
@@ -186,10 +189,11 @@ def tied_graph(layout: Layout, chunk: int) -> Graph:
     states, sight = len(functions.variables), OneStateView(False, size)
     pair = Edge(states, OneStateView(True, size), before), Edge(states, sight, storing)
     edges, how = (*functions.transitions, *pair), layout.power
-    transitions = SiteFactor(edges, layout.steps, chunk, layout.term(functions.views), how)
+    transitions = LocalFactor(edges, layout.steps, chunk, layout.term(functions), how)
     edges = (*functions.outputs, Edge(states, sight, own))
-    outputs = SiteFactor(edges, rows, chunk, layout.emission.whole, how)
-    return Graph((*functions.variables, DirectChain()), (transitions, outputs))
+    outputs = LocalFactor(edges, rows, chunk, layout.emission.whole, how)
+    variables, views = (*functions.variables, Given()), functions.views
+    return Graph(variables, factors=(transitions, outputs), functions=views)
 
 
 def tied_edges(
@@ -202,12 +206,24 @@ def tied_edges(
     edges, column = [], 0
     for i, (view, start) in enumerate(zip(views, starts, strict=True), first):
         end = column + view.mean.outputs
-        mean = WhitenedInducing(view.inducing.size).belief(start).mean
-        mean = jnp.nan_to_num(mean.reshape(-1, mean.shape[-1]))
+        mean = starting_mean(view, start)
         slots = Tied(view.inducing.size, total[column:end], (mean, DEVIATION))
         edges.append(Edge(i, WholeView(), slots))
         column = end
     return tuple(edges)
+
+
+def starting_mean(view: InducingView, messages: Messages) -> Float[Array, "P M"]:
+    """Means of inducing variables under messages; zero where these give none yet."""
+    mean = WhitenedInducing(view.inducing.size).belief(messages).mean
+    return jnp.nan_to_num(mean.reshape(-1, mean.shape[-1]))
+
+
+def starting_site(view: InducingView, messages: Messages) -> TiedSite:
+    """A belief about inducing variables that a search starts from, under messages."""
+    mean = starting_mean(view, messages)
+    logs = jnp.log(DEVIATION) + jnp.zeros_like(mean)
+    return TiedSite(mean, logs[..., None] * jnp.eye(mean.shape[-1], dtype=mean.dtype))
 
 
 def _private(

@@ -33,10 +33,15 @@ class Start(eqx.Module):
     mean: Float[Array, "T D"]
     cov: Float[Array, "D D"]
 
-    def moments(self) -> ChainMoments:
-        """The states themselves, as numbers that an optimiser moves."""
+    def moments(self, *, coupled: bool = False) -> ChainMoments:
+        """The states themselves, as numbers that an optimiser moves.
+
+        Args:
+            coupled: whether neighbours may depend on each other, which they do not yet.
+        """
         raw = raw_of(jnp.linalg.cholesky(self.cov))
-        return ChainMoments(self.mean, jnp.broadcast_to(raw, (len(self.mean), *raw.shape)), None)
+        raw = jnp.broadcast_to(raw, (len(self.mean), *raw.shape))
+        return ChainMoments(self.mean, raw, jnp.zeros_like(raw) if coupled else None)
 
     def sites(self) -> tuple[Float[Array, "T D"], Float[Array, "T D D"]]:
         """Shifts and precisions of the sites that make these states of a flat prior."""

@@ -4,50 +4,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.factors.tied import raw_of
-from cavity.inference.factors.uncertain import AbstractSight, GaussianRows
-from cavity.inference.graph.base import AbstractView, Marginal, Moments
+from cavity.inference.factors.averaged import AbstractSight, GaussianRows
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import AbstractSites
-from cavity.inference.variables.chain import ChainBelief, ChainMoments, Links
+from cavity.inference.variables.chain import ChainBelief, Links
 from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels.expectations import GaussianInputs
 from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Scalar
-
-
-class StatesView(AbstractView[ChainBelief]):
-    """Every row sees its own state.
-
-    Attributes:
-        start_mean: means of states that a search starts from.
-        start_cov: their covariance, the same for all.
-        coupled: whether neighbours depend on each other.
-        links: how rows follow each other.
-    """
-
-    start_mean: Float[Array, "T D"]
-    start_cov: Float[Array, "D D"]
-    coupled: bool = eqx.field(static=True)
-    links: Links
-
-    def start(self, rows: Rows) -> ChainMoments:
-        """The chain that a search starts from: states that do not depend on each other."""
-        raw = raw_of(jnp.linalg.cholesky(self.start_cov))
-        raw = jnp.broadcast_to(raw, (len(self.start_mean), *raw.shape))
-        return ChainMoments(self.start_mean, raw, jnp.zeros_like(raw) if self.coupled else None)
-
-    def presence(self, rows: Rows) -> Array:
-        return self.links.present[:, None]
-
-    def marginal(
-        self, belief: ChainBelief, rows: Rows, sites: AbstractSites | None = None
-    ) -> Marginal:
-        return self.at((belief.mean, belief.cov), rows)
-
-    def at(self, moments: Moments, rows: Rows) -> Marginal:
-        zero = jnp.zeros((), moments[0].dtype)
-        return Marginal(*moments, zero, zero)
 
 
 class Transitions(AbstractSight):

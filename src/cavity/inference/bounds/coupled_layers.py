@@ -28,35 +28,27 @@ References:
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple, cast
+from typing import NamedTuple, cast
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.inducing.base import inducing_points
-from cavity.inference.factors.base import (
-    AbstractFactor,
-    Beliefs,
-    Edge,
-    EdgeMoments,
-    Sent,
-    SiteUpdate,
-    Stores,
-)
-from cavity.inference.factors.layered import expected_log, negative_divergence, present
+from cavity.inference.bounds.base import AbstractOrderedBound, Bounded
+from cavity.inference.bounds.layered import expected_log, negative_divergence
+from cavity.inference.factors.averaged import AveragedRegression, Group
+from cavity.inference.factors.base import Stores
+from cavity.inference.factors.layer_sight import present
 from cavity.inference.factors.tied import TiedSite
-from cavity.inference.factors.uncertain import Group, Regression
-from cavity.inference.graph.base import AbstractVariable, Messages
+from cavity.inference.graph.base import Messages
 from cavity.inference.graph.rows import Rows
-from cavity.inference.variables.inducing import DirectMessages, InducingBelief
-from cavity.inference.variables.inducing_view import InducingView
+from cavity.inference.variables.inducing import InducingBelief
 from cavity.inference.variables.layered import (
-    LayeredBelief,
     LayeredMoments,
     LayerMoments,
     LayerValues,
+    no_layers,
 )
 from cavity.kernels.expectations import (
     GaussianInputs,
@@ -65,7 +57,6 @@ from cavity.kernels.expectations import (
     expected_slopes,
 )
 from cavity.numerics.linalg import cholesky
-from cavity.numerics.power_limits import Power
 from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Scalar
 
@@ -178,80 +169,49 @@ class _Hidden(NamedTuple):
     halves: Float[Array, "all N W"]
 
 
-class CoupledLayersFactor(AbstractFactor):
+class CoupledLayers(AbstractOrderedBound):
     """The rows of a deep model whose inducing variables have one joint Gaussian belief.
 
     Attributes:
-        edges: the inducing variables of all layers.
-        hidden: the index of the variable of hidden values.
         regressions: the functions of every layer, on the hidden values below.
         rows: the data.
-        power: the power of all rows.
-        start: where a search starts: the stacked inducing variables, and the hidden values.
+        start: the stacked inducing variables, and the hidden values.
     """
 
-    edges: tuple[Edge, ...]
-    hidden: int = eqx.field(static=True)
-    regressions: tuple[Regression, ...]
+    regressions: tuple[AveragedRegression, ...]
     rows: Rows
-    power: Power
     start: tuple[TiedSite, LayeredMoments]
 
-    has_rows: ClassVar[bool] = False
-
-    @property
-    def stationary(self) -> bool:
-        return True
-
-    def empty_sites(self) -> Stores:
-        return self.start
-
-    def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:
-        site, store = cast(tuple[TiedSite, LayeredMoments], sites)
-        total = negative_divergence(site)
-        sent: list[tuple[int, DirectMessages]] = []
-        hidden: tuple[LayerValues, ...] = ()
-        parts, below = self._parts(site), None
+    def __call__(self, stores: Stores) -> Bounded:
+        site, store = cast(tuple[TiedSite, LayeredMoments], stores)
+        total, hidden = negative_divergence(site), no_layers(self.rows.y.dtype)
+        beliefs: list[InducingBelief] = []
+        parts, below = iter(self._parts(site)), None
         for number, regression in enumerate(self.regressions):
-            last = number + 1 == len(self.regressions)
-            stored = None if last else store.layers[number]
-            layer_parts = [parts[i] for i in regression.places]
+            stored = None if number + 1 == len(self.regressions) else store.layers[number]
+            layer_parts = [next(parts) for _ in regression.edges]
             seen, loadings, halves, split = hidden, (), None, None
             if stored is not None:
                 split = _split(stored, layer_parts, below)
-                seen, loadings, halves = (*hidden, split.rest), split.loadings, split.halves
-            belief = LayeredBelief(layers=seen, log_normaliser=total)
-            groups = regression.groups(self.edges, belief, self.rows, loadings)
+                seen = hidden.followed_by(split.rest, jnp.zeros(()))
+                loadings, halves = split.loadings, split.halves
+            groups = regression.groups(seen, loadings)
             for group, (m, root) in zip(groups, layer_parts, strict=True):
                 own = _belief(m, root)
                 total = total + self._gain(regression, group, own, root, below, halves)
-                sent.append((group.edge.variable, DirectMessages(own.mean, own.root)))
+                beliefs.append(own)
             if stored is not None and split is not None:
                 below = _marginal(stored, split, layer_parts)
-                hidden = (*hidden, below.values)
-                entropy = stored.log_deviation + 0.5 * (1.0 + LOG_2PI)
-                total = total + jnp.sum(present(self.rows) * entropy)
-        return (*sent, (self.hidden, LayeredBelief(layers=hidden, log_normaliser=total)))
-
-    def log_scale(
-        self,
-        q: Beliefs,
-        sites: Stores,
-        fixed: EdgeMoments | None = None,
-        *,
-        settled: bool = False,
-    ) -> Scalar:
-        return jnp.zeros((), self.rows.y.dtype)
-
-    def update(self, q: Beliefs, sites: Stores, step: Power) -> SiteUpdate:
-        zero = jnp.zeros(())
-        return SiteUpdate(sites, zero, zero, sites)
+                entropy = jnp.sum(
+                    present(self.rows) * (stored.log_deviation + 0.5 * (1.0 + LOG_2PI))
+                )
+                total, hidden = total + entropy, hidden.followed_by(below.values, entropy)
+        return Bounded(total, (*beliefs, hidden))
 
     def _parts(self, site: TiedSite) -> list[tuple[Float[Array, "P M"], Float[Array, "P M all"]]]:
         """Means of the inducing variables of each edge, and their rows of the root of all."""
         first, parts = 0, []
-        for edge in self.edges:
-            view = cast(InducingView, edge.view)
+        for view in (edge.view for each in self.regressions for edge in each.edges):
             count, size = view.mean.outputs, view.inducing.size
             part = slice(first, first + count * size)
             m, root = site.mean[0, part], site.root[0, part]
@@ -261,7 +221,7 @@ class CoupledLayersFactor(AbstractFactor):
 
     def _gain(
         self,
-        regression: Regression,
+        regression: AveragedRegression,
         group: Group,
         own: InducingBelief,
         root: Float[Array, "P M all"],
@@ -279,19 +239,19 @@ class CoupledLayersFactor(AbstractFactor):
             halves: as of `_Split`.
         """
         functions = slice(group.first, group.first + len(root))
-        sent = group.messages(self.power)
+        sent = group.messages()
         shift = sent.shift.reshape(own.mean.shape)
         value = expected_log(Messages(shift, sent.precision, sent.log_scale), own)
         if halves is not None:
             cov = jnp.einsum("pma,anp->npm", root, halves[:, :, functions])
-            value = value - 0.5 * jnp.sum(group.precision(self.power) * rest_terms(group, cov))
+            value = value - 0.5 * jnp.sum(group.precision * rest_terms(group, cov))
         if below is None:
             return value
         cov = jnp.einsum("pma,and->npmd", root, below.halves)
         more = group.seen.inputs.mean.shape[1] - cov.shape[3]
         cov = jnp.pad(cov, [(0, 0), (0, 0), (0, 0), (0, more)])
         terms = joint_terms(group, lambda x: regression.mean(x)[:, functions], own.mean[:, 0], cov)
-        return value - 0.5 * jnp.sum(group.precision(self.power) * terms)
+        return value - 0.5 * jnp.sum(group.precision * terms)
 
 
 def _belief(mean: Float[Array, "P M"], root: Float[Array, "P M all"]) -> InducingBelief:

@@ -1,11 +1,11 @@
-"""Site factors: factors with any likelihood, whose rows have a site on each of their edges.
+"""Local factors: terms of any likelihood, whose rows have a site on each of their edges.
 
-With Gaussian noise site factors give the same results as exact factors, and are their test oracle.
+With Gaussian noise they give the same results as exact regressions, and are their test oracle.
 """
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -17,7 +17,6 @@ from cavity.inference.approximations.local_terms import (
     PowerMeanTerm,
 )
 from cavity.inference.factors.base import (
-    AbstractRowFactor,
     Beliefs,
     Edge,
     EdgeMoments,
@@ -31,6 +30,7 @@ from cavity.inference.graph.base import (
     AbstractResponse,
     AbstractSiteView,
     AbstractVariable,
+    AbstractView,
     Latent,
     Marginal,
     Moments,
@@ -45,7 +45,7 @@ from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 
-class SiteFactor(AbstractRowFactor):
+class LocalFactor(eqx.Module):
     r"""Rows with any likelihood, each with a site on each of its edges.
 
     Attributes:
@@ -60,7 +60,7 @@ class SiteFactor(AbstractRowFactor):
         scale: rows of the whole table for each row; above 1 in minibatches.
     """
 
-    edges: tuple[Edge, ...]
+    edges: tuple[Edge[AbstractView], ...]
     rows: Rows
     chunk: int = eqx.field(static=True)
     term: AbstractLocalTerm
@@ -68,14 +68,15 @@ class SiteFactor(AbstractRowFactor):
     evaluation_point: EvaluationPoint = eqx.field(static=True, default=EvaluationPoint.CAVITY)
     common_mode: bool = eqx.field(static=True, default=False)
     scale: Scalar | float = 1.0
-    holds_projections: ClassVar[bool] = True
 
     @property
     def stationary(self) -> bool:
+        """True if the energy is stationary in sites and marginals at a fixed point."""
         return self.term.stationary(self.row_power(self.rows))
 
     @property
     def site_presence(self) -> tuple[Array, ...]:
+        """The powers that sites count with, per edge; 0 where none has data."""
         return self._presence(self.rows)
 
     def row_power(self, rows: Rows) -> Power:
@@ -89,12 +90,15 @@ class SiteFactor(AbstractRowFactor):
         at_cavity = self.evaluation_point is EvaluationPoint.CAVITY
         return self.row_power(rows) if at_cavity else 0.0
 
-    # ---- the contract of every factor
+    # ---- messages, and the energy
 
     def empty_sites(self) -> Stores:
+        """The stores that a search starts from, one per edge."""
         return tuple(edge.slots.empty(edge.view, self.rows) for edge in self.edges)
 
     def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:
+        """The messages of all sites to the variables."""
+
         def chunk_messages(chunk: tuple[Rows, Stores]) -> tuple[Any, ...]:
             rows, row_sites = self._carrying(chunk[0]), chunk[1]
             return tuple(
@@ -123,6 +127,15 @@ class SiteFactor(AbstractRowFactor):
         *,
         settled: bool = False,
     ) -> Scalar:
+        """The log scales of all sites, in nats.
+
+        Args:
+            q: the beliefs at these sites.
+            sites: the sites.
+            fixed: moments to form the cavities from in place of the beliefs' own.
+            settled: whether the sites are at a fixed point, where nothing is differentiated
+                through the moments of the beliefs.
+        """
         sources = self._sources(q, sites)
 
         def chunk_log_scale(chunk: tuple[Rows, Stores, EdgeMoments | None]) -> Array:
@@ -143,12 +156,15 @@ class SiteFactor(AbstractRowFactor):
         return whole + self.scale * sum_over_rows(chunk_log_scale, chunks, self.chunk)
 
     def update(self, q: Beliefs, sites: Stores, step: Power) -> SiteUpdate:
+        """New sites, all moved in parallel the share `step` of the way to their match."""
         sources = self._sources(q, sites)
         return self._update(sites, step, sources=sources)
 
     # ---- what solvers and diagnostics ask of rows
 
     def moments(self, q: Beliefs) -> EdgeMoments:
+        """The moments that all rows see through the edges."""
+
         def chunk_moments(rows: Rows) -> EdgeMoments:
             rows = self._carrying(rows)
             views = (edge.view.marginal(q[edge.variable], rows) for edge in self.edges)
@@ -157,6 +173,7 @@ class SiteFactor(AbstractRowFactor):
         return map_over_rows(chunk_moments, self.rows, self.chunk)
 
     def update_at(self, fixed: EdgeMoments, sites: Stores, step: Power) -> SiteUpdate:
+        """`update` from given moments."""
         return self._update(sites, step, fixed=fixed)
 
     def update_rows(
@@ -184,6 +201,7 @@ class SiteFactor(AbstractRowFactor):
         return self._log_mean(rows, latents)
 
     def powered_density(self) -> PoweredDensity | None:
+        """The density of which the rows' terms are powers, at cavities; None for other terms."""
         at_cavity = self.evaluation_point is EvaluationPoint.CAVITY
         powers = at_cavity and self.term.powers_density and not self.rows.blocked
         if not powers or len(self.edges) != 1:
@@ -196,6 +214,8 @@ class SiteFactor(AbstractRowFactor):
     def moment_changes(
         self, responses: Sequence[AbstractResponse], changes: Sequence[Any]
     ) -> EdgeMoments:
+        """Changes of the moments that rows see, from changes of the beliefs."""
+
         def chunk_changes(rows: Rows) -> EdgeMoments:
             rows = self._carrying(rows)
             pairs = [(cast(AbstractProjectedView, e.view), e.variable) for e in self.edges]
@@ -223,6 +243,7 @@ class SiteFactor(AbstractRowFactor):
         return sum_over_rows(chunk_log_joint, (self.rows, self._row_sites(sites)), self.chunk)
 
     def leave_one_out(self, q: Beliefs, sites: Stores) -> Float[Array, "N P"] | None:
+        """Log predictive density of every output given all others; None where rows share sites."""
         shared = any(not (edge.slots.private or edge.view.scalar) for edge in self.edges)
         if self.rows.blocked or self.term.joint or shared:
             return None
@@ -241,6 +262,7 @@ class SiteFactor(AbstractRowFactor):
         return map_over_rows(chunk_densities, (self.rows, self._row_sites(sites)), self.chunk)
 
     def site_precisions(self, q: Beliefs, sites: Stores) -> tuple[Float[Array, "N P"], ...] | None:
+        """Precisions of the rows' scalar sites, per edge; None where there are none."""
         if self.rows.blocked or not all(edge.view.scalar for edge in self.edges):
             return None
 
@@ -252,9 +274,9 @@ class SiteFactor(AbstractRowFactor):
 
     def at_rows(
         self, sites: Stores, index: Int[Array, " B"], scale: Scalar | float
-    ) -> tuple["SiteFactor", Stores]:
+    ) -> tuple["LocalFactor", Stores]:
         """The factor and sites of some rows, each of which stands for `scale` rows."""
-        part = SiteFactor(
+        part = LocalFactor(
             edges=tuple(Edge(e.variable, e.view, e.slots.at_rows(index)) for e in self.edges),
             rows=self.rows.take(index),
             chunk=index.shape[0],
@@ -270,7 +292,7 @@ class SiteFactor(AbstractRowFactor):
             for edge, store in pairs
         )
 
-    def with_projections(self) -> "SiteFactor":
+    def with_projections(self) -> "LocalFactor":
         """The factor with what its rows see at these parameters, computed once for all sweeps."""
         rows = holding_projections([edge.view for edge in self.edges], self.rows, self.chunk)
         return dataclasses.replace(self, rows=rows)
