@@ -170,7 +170,7 @@ EXACT = (
 SITES = (
     Fault(
         "cavities leave out one power for all rows",
-        "inference/factors/site.py",
+        "inference/factors/local.py",
         "return self.row_power(rows) if at_cavity else 0.0",
         "return self.power if at_cavity else 0.0",
         (f"{GENERAL}[a power per row]",),
@@ -184,28 +184,28 @@ SITES = (
     ),
     Fault(
         "the presence of the first output stands for all, terms",
-        "inference/factors/site.py",
+        "inference/factors/local.py",
         "return jnp.sum(observed * log_mean)",
         "return jnp.sum(observed[:, :1] * log_mean)",
         ("inference/test_presence.py",),
     ),
     Fault(
         "the presence of the first output stands for all, cavities",
-        "inference/factors/site.py",
+        "inference/factors/local.py",
         "jnp.sum(presence * jnp.where(proper, ratio, jnp.nan))",
         "jnp.sum(presence[:, :1] * jnp.where(proper, ratio, jnp.nan))",
         ("inference/test_presence.py",),
     ),
     Fault(
         "the energy is finite without a proper cavity",
-        "inference/factors/site.py",
+        "inference/factors/local.py",
         "jnp.where(proper, ratio, jnp.nan)",
         "jnp.where(proper, ratio, 0.0)",
         ("inference/test_site_update.py::test_energy_without_a_proper_cavity_is_not_a_number",),
     ),
     Fault(
         "the quadratic of the joint density has no half",
-        "inference/factors/site.py",
+        "inference/factors/local.py",
         "quadratic = 0.5 * marginal.mean",
         "quadratic = marginal.mean",
         (
@@ -215,7 +215,7 @@ SITES = (
     ),
     Fault(
         "own sites of rows with a tied one are matched at the power",
-        "inference/factors/site.py",
+        "inference/factors/local.py",
         "by.slope, by.curvature, 0.0)",
         "by.slope, by.curvature, self.power)",
         (
@@ -224,14 +224,14 @@ SITES = (
     ),
     Fault(
         "Laplace's method sees variances",
-        "inference/factors/site.py",
+        "inference/factors/local.py",
         "jnp.zeros_like(var) if at_mode else var",
         "var",
         ("inference/test_methods.py::test_jylanki_s48_laplace",),
     ),
     Fault(
         "the residual is that of the first chunk",
-        "inference/factors/site.py",
+        "inference/factors/local.py",
         "SiteUpdate(moved, jnp.max(residual), ",
         "SiteUpdate(moved, residual[0], ",
         ("inference/test_convergence.py::test_residuals_are_of_all_factors_and_chunks",),

@@ -10,21 +10,21 @@ COLLAPSED = (ENERGY + "test_collapsed_bound_is_that_of_quadrature",)
 LATENT_FAULTS = (
     Fault(
         "the collapsed bound adds what inducing variables leave unexplained",
-        "inference/factors/uncertain.py",
+        "inference/factors/averaged.py",
         "total = total + 0.5 * replicas",
         "total = total - 0.5 * replicas",
         COLLAPSED,
     ),
     Fault(
         "rows of padding have a divergence too",
-        "inference/factors/uncertain.py",
-        "jnp.sum(view.presence(self.rows) * ratio)",
+        "inference/factors/stored.py",
+        "jnp.sum(self.view.presence(self.rows) * ratio)",
         "jnp.sum(ratio)",
         COLLAPSED,
     ),
     Fault(
         "the collapsed precision is that at the mean input",
-        "inference/factors/uncertain.py",
+        "inference/factors/averaged.py",
         "P = squares + within",
         "P = squares + 0.0 * within",
         COLLAPSED,
@@ -108,9 +108,9 @@ LATENT_FAULTS = (
     ),
     Fault(
         "collapsed models leave single rows to factors without rows",
-        "learning/results/row_diagnostics.py",
-        "        return None\n    return leave_one_out(graph",
-        "        pass\n    return leave_one_out(graph",
+        "inference/factors/averaged.py",
+        "def leave_one_out(self, q: Beliefs) -> None:\n        return None",
+        "def leave_one_out(self, q: Beliefs) -> None:\n        return jnp.zeros_like(self.rows.y)",
         ("models/test_gplvm_refusals.py::test_new_rows_that_do_not_fit_are_named",),
     ),
 )
