@@ -41,8 +41,8 @@ SITE_UPDATE = (
     Fault(
         "the common mode is a sum, not a mean",
         "inference/site_update.py",
-        "sum(m.mean for m in marginals) / len(marginals)",
-        "sum(m.mean for m in marginals)",
+        "sum(m.moments[0] for m in marginals) / len(marginals)",
+        "sum(m.moments[0] for m in marginals)",
         (f"{COMMON}[softmax, power 0]",),
     ),
     Fault(
@@ -206,8 +206,8 @@ SITES = (
     Fault(
         "the quadratic of the joint density has no half",
         "inference/factors/local.py",
-        "quadratic = 0.5 * marginal.mean",
-        "quadratic = marginal.mean",
+        "quadratic = 0.5 * mean",
+        "quadratic = mean",
         (
             "inference/test_methods.py::test_jylanki_34_em_goes_uphill_to_the_mode",
             "inference/test_mode.py",
@@ -215,9 +215,9 @@ SITES = (
     ),
     Fault(
         "own sites of rows with a tied one are matched at the power",
-        "inference/factors/local.py",
+        "inference/leave_one_out.py",
         "by.slope, by.curvature, 0.0)",
-        "by.slope, by.curvature, self.power)",
+        "by.slope, by.curvature, factor.power)",
         (
             "inference/test_leave_one_out.py::test_rows_with_a_tied_site_have_the_precision_of_their_noise",
         ),

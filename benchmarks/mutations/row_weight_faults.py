@@ -14,8 +14,8 @@ ROW_WEIGHT_FAULTS = (
     ),
     Fault(
         "one of the rows that a row stands for is left out, not all",
-        "inference/factors/local.py",
-        "return tuple(e.own_sites(rows, s) for e, s in zip(self.edges, sites, strict=True))",
+        "inference/leave_one_out.py",
+        "return tuple(e.own_sites(rows, s) for e, s in zip(factor.edges, sites, strict=True))",
         "return sites",
         (f"{ROW_WEIGHTS}test_leaving_one_out_leaves_out_the_whole_row",),
     ),

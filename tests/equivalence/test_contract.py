@@ -32,11 +32,9 @@ from cavity.inference.graph.base import (
     AbstractSiteView,
     AbstractVariable,
     AbstractView,
-    Latent,
-    Marginal,
     Messages,
-    Projection,
 )
+from cavity.inference.graph.marginals import Latent, Marginal, Projection
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.variables.gaussian_sites import projected_gaussian_messages

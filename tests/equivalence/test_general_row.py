@@ -334,7 +334,7 @@ def test_blocks_need_gaussian_noise():
 
 def test_bui_02_low_rank_belief_is_the_dense_one():
     """bui 2: Woodbury and the determinant lemma, also with sites of precision zero."""
-    from cavity.inference.graph.base import Projection
+    from cavity.inference.graph.marginals import Projection
     from cavity.inference.variables.inducing import WhitenedInducing
 
     rng = np.random.default_rng(3)

@@ -7,7 +7,7 @@ import pytest
 
 import cavity
 from cavity.inference.energy import empty_sites, energy
-from cavity.inference.graph.base import Projection
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.graph.sites import BlockSites, ScalarSites
 from cavity.numerics.chunking import padded_size
 from tests.equivalence.problem import (

@@ -10,7 +10,7 @@ from scipy import special
 
 import cavity
 from cavity.inference.energy import Graph, beliefs, empty_sites, energy, marginals, respond
-from cavity.inference.graph.base import Marginal
+from cavity.inference.graph.marginals import Marginal
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.site_update import update_sites
 from cavity.inference.solvers.descent import descend

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag
 
-from cavity.inference.graph.base import Projection
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.graph.sites import ScalarSites, class_precision
 from cavity.inference.variables.class_contrasts import Contrasts
 from cavity.inference.variables.coupled_classes import CoupledClassInducing, CoupledClassValues

@@ -4,7 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cavity.inference.graph.base import Messages, Projection
+from cavity.inference.graph.base import Messages
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.variables.function_values import SETTINGS, FunctionValues
 
 

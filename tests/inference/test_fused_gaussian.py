@@ -9,7 +9,7 @@ import pytest
 
 import cavity
 from cavity import inducing, kernels, likelihoods, means
-from cavity.inference.graph.base import Projection
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.variables import fused_gaussian
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype

@@ -9,7 +9,7 @@ import pytest
 import cavity
 from cavity.inference.approximations.local_terms import differentiated
 from cavity.inference.energy import empty_sites, marginals
-from cavity.inference.graph.base import Latent
+from cavity.inference.graph.marginals import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import BlockSites, ScalarSites
 from cavity.inference.weights.whole_sites import WholeSites

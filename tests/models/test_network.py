@@ -13,7 +13,7 @@ from scipy import integrate, special, stats
 import cavity
 from cavity import initialisation, likelihoods, weights
 from cavity.inference.energy import energy
-from cavity.inference.graph.base import Latent
+from cavity.inference.graph.marginals import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.networks.activations import activation_of

@@ -7,7 +7,7 @@ import pytest
 
 from cavity import fitting, inducing, kernels, likelihoods
 from cavity.inference.energy import beliefs
-from cavity.inference.graph.base import Latent
+from cavity.inference.graph.marginals import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.models.deep.layer import Layer
 from cavity.models.state_space.site_terms import EmissionTerm, TransitionTerm

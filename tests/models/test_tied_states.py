@@ -12,7 +12,7 @@ from scipy import stats
 import cavity
 from cavity import inducing, kernels, likelihoods, means
 from cavity.inference.energy import energy
-from cavity.inference.graph.base import Latent
+from cavity.inference.graph.marginals import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.inducing_view import OutputMean
 from cavity.learning.data.arrays import prepare

@@ -25,7 +25,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from cavity.inference.graph.base import AbstractView, Marginal, Moments
+from cavity.inference.graph.base import AbstractView
+from cavity.inference.graph.marginals import Moments, ScaledSite, SharedMarginal
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.propagation import AbstractPropagation, LayerFunctions, Spread, at_points
@@ -93,22 +94,21 @@ class ConditionalView(AbstractView[SitedConditional]):
 
     def marginal(
         self, belief: SitedConditional, rows: Rows, sites: AbstractSites | None = None
-    ) -> Marginal:
+    ) -> SharedMarginal:
         shift, log_width = belief.shift, belief.log_width
         if rows.index is not None:
             shift, log_width = shift[rows.index], log_width[rows.index]
         return self.at((shift, log_width), rows)
 
-    def at(self, moments: Moments, rows: Rows) -> Marginal:
-        zero = jnp.zeros((), moments[0].dtype)
-        return Marginal(*moments, zero, zero)
+    def at(self, moments: Moments, rows: Rows) -> SharedMarginal:
+        return SharedMarginal(ScaledSite(*moments))
 
 
 def propagate_sited(
     propagation: AbstractPropagation,
     layers: Sequence[LayerFunctions],
     noises: Sequence[Float[Array, "..."]],
-    sites: Moments,
+    sites: ScaledSite,
     rows: Rows,
     power: Power,
     first: Float[Array, "N Q"] | None = None,
@@ -119,7 +119,7 @@ def propagate_sited(
         propagation: how Gaussians go through layers.
         layers: the functions of every layer, without noise.
         noises: noise variances of all layers but the last, each one or one per function.
-        sites: scaled shifts and log widths of the rows' sites, (N, H) each, layer after layer.
+        sites: of the rows, (N, H), layer after layer.
         rows: the data.
         power: of the rows.
         first: what the first layer takes beside the inputs; None for nothing.

@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.graph.base import Marginal, Moments
+from cavity.inference.graph.marginals import AbstractMarginal, Moments
 from cavity.inference.graph.sites import AbstractSites
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Tilted
@@ -31,7 +31,7 @@ from cavity.numerics.types import Array
 
 def update_sites(
     sites: Sequence[AbstractSites | None],
-    marginals: Sequence[Marginal],
+    marginals: Sequence[AbstractMarginal],
     cavities: Sequence[Moments],
     tilted: Sequence[Tilted],
     presences: Sequence[Array],
@@ -62,10 +62,10 @@ def update_sites(
         The sites; the largest mismatch between the moments of the tilted distributions and of
         the beliefs, in standard deviations; the number of sites skipped.
     """
-    dtype = marginals[0].mean.dtype
+    dtype = marginals[0].moments[0].dtype
     new: list[AbstractSites | None] = []
     residual, skipped = jnp.zeros((), dtype), jnp.zeros((), dtype)
-    common = sum(m.mean for m in marginals) / len(marginals) if centre_common_mode else 0.0
+    common = sum(m.moments[0] for m in marginals) / len(marginals) if centre_common_mode else 0.0
     for i, site in enumerate(sites):
         if site is None:
             new.append(None)
@@ -76,7 +76,8 @@ def update_sites(
         fine = proper & finite
         moves = finite if site.moves_improper else fine
         moved = jax.tree.map(lambda old, to: old + step * (to - old), site, match)
-        residual = jnp.maximum(residual, _mismatch(site, match, marginals[i].var, fine * present))
+        _, spread = marginals[i].moments
+        residual = jnp.maximum(residual, _mismatch(site, match, spread, fine * present))
         # an absent row may not have a proper cavity, and the energy needs one
         new.append(site.where(moved, moves & (present > 0.0)))
         skipped = jnp.maximum(skipped, jnp.sum(~fine & (present > 0.0), dtype=dtype))

@@ -10,16 +10,8 @@ from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.local import LocalFactor
-from cavity.inference.graph.base import (
-    AbstractBelief,
-    AbstractSiteView,
-    AbstractView,
-    Latent,
-    Marginal,
-    Messages,
-    Moments,
-    Projection,
-)
+from cavity.inference.graph.base import AbstractBelief, AbstractSiteView, AbstractView, Messages
+from cavity.inference.graph.marginals import Latent, Marginal, Moments, Projection
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import (
     AbstractSites,

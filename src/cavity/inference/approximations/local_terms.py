@@ -10,13 +10,13 @@ import enum
 import functools
 import typing
 from collections.abc import Callable
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.graph.base import Latent
+from cavity.inference.graph.marginals import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.binary import Bernoulli
@@ -335,9 +335,11 @@ def _with_derivatives(fn: Callable[[Array], Array], x: Array) -> tuple[Array, Ar
 
 
 def differentiated(
-    log_mean: Callable[..., Array], latents: tuple[Latent, ...], rows: Rows, power: Power
-) -> tuple[Tilted, ...]:
+    log_mean: Callable[..., Array], latents: tuple[Any, ...], rows: Rows, power: Power
+) -> tuple[Any, ...]:
     r"""Slope and curvature of a log power mean by one backward pass; rows are independent.
+
+    None in the place of what is no `Latent`.
 
     $H = 2\, \partial \log M / \partial V - a\, \mathbf G \mathbf G^\top$. Where the power mean is
     an exact Gaussian integral, H is its second derivative in the mean; where it is itself an
@@ -345,15 +347,20 @@ def differentiated(
     stationary in the sites at a fixed point.
     """
 
-    def total(moments: tuple[tuple[Array, Array], ...]) -> tuple[Array, Array]:
-        pairs = zip(latents, moments, strict=True)
-        moved = tuple(latent._replace(mean=m, var=v) for latent, (m, v) in pairs)
-        value = log_mean(moved, rows, power)
+    def total(moments: dict[int, tuple[Array, Array]]) -> tuple[Array, Array]:
+        moved = list(latents)
+        for i, (m, v) in moments.items():
+            moved[i] = latents[i]._replace(mean=m, var=v)
+        value = log_mean(tuple(moved), rows, power)
         return jnp.sum(value), value
 
-    moments = tuple((latent.mean, latent.var) for latent in latents)
-    slopes, value = jax.grad(total, has_aux=True)(moments)
-    return tuple(Tilted(value, G, _curvature(G, by_var, power)) for G, by_var in slopes)
+    # no site of a row is on a Gaussian that all of them share
+    own = {i: (x.mean, x.var) for i, x in enumerate(latents) if isinstance(x, Latent)}
+    slopes, value = jax.grad(total, has_aux=True)(own)
+    found = {
+        i: Tilted(value, G, _curvature(G, by_var, power)) for i, (G, by_var) in slopes.items()
+    }
+    return tuple(found.get(i) for i in range(len(latents)))
 
 
 def _curvature(G: Array, by_var: Array, power: Power) -> Array:

@@ -28,7 +28,8 @@ import jax.numpy as jnp
 
 from cavity.inducing.base import inducing_points
 from cavity.inference.factors.base import AbstractRegression, Beliefs, Edge, Sent
-from cavity.inference.graph.base import AbstractBelief, AbstractVariable, Messages, Projection
+from cavity.inference.graph.base import AbstractBelief, AbstractVariable, Messages
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.gaussian_sites import exact_sites
 from cavity.inference.variables.inducing_view import InducingView, OutputMean

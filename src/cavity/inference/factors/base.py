@@ -18,8 +18,8 @@ from cavity.inference.graph.base import (
     AbstractSiteView,
     AbstractVariable,
     AbstractView,
-    Moments,
 )
+from cavity.inference.graph.marginals import Moments
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
 from cavity.likelihoods.base import AbstractLikelihood

@@ -12,8 +12,8 @@ from cavity.inference.graph.base import (
     AbstractProjectedVariable,
     AbstractProjectedView,
     AbstractVariable,
-    Projection,
 )
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.variables.gaussian_sites import exact_sites

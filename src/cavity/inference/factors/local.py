@@ -31,18 +31,15 @@ from cavity.inference.graph.base import (
     AbstractSiteView,
     AbstractVariable,
     AbstractView,
-    Latent,
-    Marginal,
-    Moments,
-    stop_gradient,
 )
+from cavity.inference.graph.marginals import AbstractMarginal, Moments, stop_gradient
 from cavity.inference.graph.projections import holding_projections, with_projections
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import ScalarSites, all_proper
+from cavity.inference.graph.sites import all_proper
 from cavity.inference.site_update import update_sites
 from cavity.numerics.chunking import map_over_rows, sum_over_rows
 from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Array, Float, Int, Scalar
+from cavity.numerics.types import Array, Int, Scalar
 
 
 class LocalFactor(eqx.Module):
@@ -100,7 +97,7 @@ class LocalFactor(eqx.Module):
         """The messages of all sites to the variables."""
 
         def chunk_messages(chunk: tuple[Rows, Stores]) -> tuple[Any, ...]:
-            rows, row_sites = self._carrying(chunk[0]), chunk[1]
+            rows, row_sites = self.carrying(chunk[0]), chunk[1]
             return tuple(
                 cast(AbstractSiteView, edge.view).messages(
                     variables[edge.variable], rows, edge.own_sites(rows, site)
@@ -114,7 +111,7 @@ class LocalFactor(eqx.Module):
             for edge, store in zip(self.edges, sites, strict=True)
             if not edge.slots.private
         ]
-        total = sum_over_rows(chunk_messages, (self.rows, self._row_sites(sites)), self.chunk)
+        total = sum_over_rows(chunk_messages, (self.rows, self.row_sites(sites)), self.chunk)
         private = [edge.variable for edge in self.edges if edge.slots.private]
         sent = ((variable, message) for variable, message in tied if message is not None)
         return (*zip(private, total, strict=True), *sent)
@@ -139,7 +136,7 @@ class LocalFactor(eqx.Module):
         sources = self._sources(q, sites)
 
         def chunk_log_scale(chunk: tuple[Rows, Stores, EdgeMoments | None]) -> Array:
-            rows, row_sites, moments = self._carrying(chunk[0]), *chunk[1:]
+            rows, row_sites, moments = self.carrying(chunk[0]), *chunk[1:]
             marginals = self._marginals(rows, sources, row_sites, moments)
             if settled and self.stationary:
                 pairs = zip(self.edges, marginals, strict=True)
@@ -151,7 +148,7 @@ class LocalFactor(eqx.Module):
                 total = total + jnp.sum(presence * jnp.where(proper, ratio, jnp.nan))
             return total
 
-        chunks = (self.rows, self._row_sites(sites), fixed)
+        chunks = (self.rows, self.row_sites(sites), fixed)
         whole = sum(e.slots.log_scale(s) for e, s in zip(self.edges, sources, strict=True))
         return whole + self.scale * sum_over_rows(chunk_log_scale, chunks, self.chunk)
 
@@ -166,7 +163,7 @@ class LocalFactor(eqx.Module):
         """The moments that all rows see through the edges."""
 
         def chunk_moments(rows: Rows) -> EdgeMoments:
-            rows = self._carrying(rows)
+            rows = self.carrying(rows)
             views = (edge.view.marginal(q[edge.variable], rows) for edge in self.edges)
             return tuple(marginal.moments for marginal in views)
 
@@ -177,7 +174,7 @@ class LocalFactor(eqx.Module):
         return self._update(sites, step, fixed=fixed)
 
     def update_rows(
-        self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...], step: Power
+        self, rows: Rows, sites: Stores, marginals: tuple[AbstractMarginal, ...], step: Power
     ) -> tuple[Stores, Array, Array]:
         """`update` of a chunk of rows from their marginals: sites, residual, skipped."""
         cavities = self._cavities(rows, sites, marginals)
@@ -195,7 +192,9 @@ class LocalFactor(eqx.Module):
             centre_common_mode=self.common_mode,
         )
 
-    def log_means(self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...]) -> Scalar:
+    def log_means(
+        self, rows: Rows, sites: Stores, marginals: tuple[AbstractMarginal, ...]
+    ) -> Scalar:
         """The log power means of a chunk of rows at their cavities, added up."""
         latents, _ = self._latents(rows, sites, marginals)
         return self._log_mean(rows, latents)
@@ -217,7 +216,7 @@ class LocalFactor(eqx.Module):
         """Changes of the moments that rows see, from changes of the beliefs."""
 
         def chunk_changes(rows: Rows) -> EdgeMoments:
-            rows = self._carrying(rows)
+            rows = self.carrying(rows)
             pairs = [(cast(AbstractProjectedView, e.view), e.variable) for e in self.edges]
             return tuple(view.moment_change(responses[i], changes[i], rows) for view, i in pairs)
 
@@ -237,40 +236,11 @@ class LocalFactor(eqx.Module):
             latents, _ = self._latents(rows, row_sites, marginals)
             log_mean = self.term.log_mean(latents, rows, self.row_power(rows))
             (site,), (marginal,) = row_sites, marginals
-            quadratic = 0.5 * marginal.mean * (site.shift - site.precision * marginal.mean)
+            mean, _ = marginal.moments
+            quadratic = 0.5 * mean * (site.shift - site.precision * mean)
             return jnp.sum(rows.site_presence * (log_mean - quadratic))
 
-        return sum_over_rows(chunk_log_joint, (self.rows, self._row_sites(sites)), self.chunk)
-
-    def leave_one_out(self, q: Beliefs, sites: Stores) -> Float[Array, "N P"] | None:
-        """Log predictive density of every output given all others; None where rows share sites."""
-        shared = any(not (edge.slots.private or edge.view.scalar) for edge in self.edges)
-        if self.rows.blocked or self.term.joint or shared:
-            return None
-
-        def chunk_densities(chunk: tuple[Rows, Stores]) -> Array:
-            rows, row_sites = self._carrying(chunk[0]), chunk[1]
-            own = self._own_sites(q, rows, row_sites)
-            without = [
-                cast(AbstractSiteView, edge.view).without_site(q[edge.variable], rows, site)
-                for edge, site in zip(self.edges, own, strict=True)
-            ]
-            density = self.term.log_density(tuple(latent for latent, _ in without), rows)
-            proper = all_proper([ok for _, ok in without])
-            return jnp.where(proper, density, jnp.nan)
-
-        return map_over_rows(chunk_densities, (self.rows, self._row_sites(sites)), self.chunk)
-
-    def site_precisions(self, q: Beliefs, sites: Stores) -> tuple[Float[Array, "N P"], ...] | None:
-        """Precisions of the rows' scalar sites, per edge; None where there are none."""
-        if self.rows.blocked or not all(edge.view.scalar for edge in self.edges):
-            return None
-
-        def chunk_precisions(chunk: tuple[Rows, Stores]) -> tuple[Array, ...]:
-            rows = self._carrying(chunk[0])
-            return tuple(site.precision for site in self._own_sites(q, rows, chunk[1]))
-
-        return map_over_rows(chunk_precisions, (self.rows, self._row_sites(sites)), self.chunk)
+        return sum_over_rows(chunk_log_joint, (self.rows, self.row_sites(sites)), self.chunk)
 
     def at_rows(
         self, sites: Stores, index: Int[Array, " B"], scale: Scalar | float
@@ -299,11 +269,12 @@ class LocalFactor(eqx.Module):
 
     # ---- one chunk of rows
 
-    def _carrying(self, rows: Rows) -> Rows:
+    def carrying(self, rows: Rows) -> Rows:
         """The rows with cached projections that several edges share."""
         return with_projections([edge.view for edge in self.edges], rows)
 
-    def _row_sites(self, sites: Stores) -> Stores:
+    def row_sites(self, sites: Stores) -> Stores:
+        """The site of every row, per edge; None where rows share one."""
         return tuple(e.slots.row_sites(store) for e, store in zip(self.edges, sites, strict=True))
 
     def _presence(self, rows: Rows) -> tuple[Array, ...]:
@@ -322,7 +293,7 @@ class LocalFactor(eqx.Module):
         sources: tuple[Any, ...],
         sites: Stores,
         fixed: EdgeMoments | None,
-    ) -> tuple[Marginal, ...]:
+    ) -> tuple[AbstractMarginal, ...]:
         """The marginals that rows see: of the sources, or with fixed moments."""
         if fixed is not None:
             pairs = zip(self.edges, fixed, strict=True)
@@ -333,14 +304,14 @@ class LocalFactor(eqx.Module):
         triples = zip(self.edges, sources, own, strict=True)
         return tuple(edge.view.marginal(source, rows, site) for edge, source, site in triples)
 
-    def _visible(self, marginal: Marginal) -> Moments:
+    def _visible(self, marginal: AbstractMarginal) -> Moments:
         """The moments that sites and the term are evaluated at."""
         mean, var = marginal.moments
         at_mode = self.evaluation_point is EvaluationPoint.MODE
         return mean, jnp.zeros_like(var) if at_mode else var
 
     def _cavities(
-        self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...]
+        self, rows: Rows, sites: Stores, marginals: tuple[AbstractMarginal, ...]
     ) -> list[tuple[Array, Array, Array]]:
         """Mean and variance of the cavities, and whether they are proper."""
         power = self.site_power(rows)
@@ -348,15 +319,15 @@ class LocalFactor(eqx.Module):
         return [edge.slots.cavity(site, self._visible(m), power) for edge, site, m in triples]
 
     def _latents(
-        self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...]
-    ) -> tuple[tuple[Latent, ...], Array]:
+        self, rows: Rows, sites: Stores, marginals: tuple[AbstractMarginal, ...]
+    ) -> tuple[tuple[Any, ...], Array]:
         """Distributions that the term is evaluated under; True where all cavities are proper."""
         cavities = self._cavities(rows, sites, marginals)
         pairs = zip(marginals, cavities, strict=True)
         latents = tuple(marginal.latent(mean, var) for marginal, (mean, var, _) in pairs)
         return latents, all_proper([proper for _, _, proper in cavities])
 
-    def _log_mean(self, rows: Rows, latents: tuple[Latent, ...]) -> Scalar:
+    def _log_mean(self, rows: Rows, latents: tuple[Any, ...]) -> Scalar:
         """The log means of the terms of observed outputs, added up."""
         log_mean = self.term.log_mean(latents, rows, self.row_power(rows))
         observed = rows.site_presence
@@ -365,7 +336,7 @@ class LocalFactor(eqx.Module):
         return jnp.sum(observed * log_mean)
 
     def _log_normaliser_ratios(
-        self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...]
+        self, rows: Rows, sites: Stores, marginals: tuple[AbstractMarginal, ...]
     ) -> list[Array]:
         power = self.site_power(rows)
         triples = zip(self.edges, sites, marginals, strict=True)
@@ -373,26 +344,6 @@ class LocalFactor(eqx.Module):
             edge.slots.log_normaliser_ratio(site, self._visible(m), power)
             for edge, site, m in triples
         ]
-
-    def _own_sites(self, q: Beliefs, rows: Rows, sites: Stores) -> Stores:
-        """Each row's site; where rows share one, the site that matches the row at the belief.
-
-        A share of a tied site is not what a row contributes. At power 0 the matching site is
-        exactly the row's own.
-        """
-        if not all(edge.slots.private for edge in self.edges):
-            sites = self._matched_sites(q, rows)
-        return tuple(e.own_sites(rows, s) for e, s in zip(self.edges, sites, strict=True))
-
-    def _matched_sites(self, q: Beliefs, rows: Rows) -> Stores:
-        marginals = [edge.view.marginal(q[edge.variable], rows) for edge in self.edges]
-        latents = tuple(marginal.latent(*marginal.moments) for marginal in marginals)
-        tilted = self.term.derivatives(latents, rows, 0.0)
-        zero = [ScalarSites(jnp.zeros_like(m.mean), jnp.zeros_like(m.mean)) for m in marginals]
-        triples = zip(zero, marginals, tilted, strict=True)
-        return tuple(
-            site.moment_match(*m.moments, by.slope, by.curvature, 0.0) for site, m, by in triples
-        )
 
     def _update(
         self,
@@ -403,15 +354,15 @@ class LocalFactor(eqx.Module):
         fixed: EdgeMoments | None = None,
     ) -> SiteUpdate:
         def chunk_update(chunk: tuple[Rows, Stores, EdgeMoments | None]) -> tuple:
-            rows, row_sites, moments = self._carrying(chunk[0]), *chunk[1:]
+            rows, row_sites, moments = self.carrying(chunk[0]), *chunk[1:]
             marginals = self._marginals(rows, sources, row_sites, moments)
             new, residual, skipped = self.update_rows(rows, row_sites, marginals, step)
             pairs = zip(row_sites, marginals, strict=True)
-            scale = tuple(None if s is None else s.fisher_scale(m.var) for s, m in pairs)
+            scale = tuple(None if s is None else s.fisher_scale(m.moments[1]) for s, m in pairs)
             count = rows.y.shape[0]
             return new, jnp.full(count, residual), jnp.full(count, skipped / count), scale
 
-        chunks = (self.rows, self._row_sites(sites), fixed)
+        chunks = (self.rows, self.row_sites(sites), fixed)
         new, residual, skipped, scale = map_over_rows(chunk_update, chunks, self.chunk)
         moves = tuple(edge.slots.private for edge in self.edges)
         triples = list(zip(moves, new, scale, sites, strict=True))

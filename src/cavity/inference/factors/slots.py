@@ -16,12 +16,8 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from cavity.inference.factors.tied import TiedCavity, TiedSite, tied_cavity
-from cavity.inference.graph.base import (
-    AbstractBelief,
-    AbstractSiteView,
-    AbstractView,
-    Moments,
-)
+from cavity.inference.graph.base import AbstractBelief, AbstractSiteView, AbstractView
+from cavity.inference.graph.marginals import Moments
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.variables.chain import ChainMoments

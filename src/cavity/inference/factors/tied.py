@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
-from cavity.inference.graph.base import Projection
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.numerics.linalg import (
     cholesky,

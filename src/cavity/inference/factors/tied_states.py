@@ -34,7 +34,8 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inference.factors.slots import AbstractWithoutCavity
-from cavity.inference.graph.base import AbstractView, Moments
+from cavity.inference.graph.base import AbstractView
+from cavity.inference.graph.marginals import Moments
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.chain import ChainBelief, ChainMoments
 from cavity.numerics.power_limits import Power, is_exactly, log_determinant_ratio

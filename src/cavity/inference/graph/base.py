@@ -8,75 +8,26 @@ both directions: the marginal that rows depend on, and the messages of their sit
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
+from cavity.inference.graph.marginals import (
+    AbstractMarginal,
+    Latent,
+    Marginal,
+    Moments,
+    Projection,
+    projected_marginal,
+)
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, empty_row_sites, masked
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Int, Scalar
 
-Moments = tuple[Array, Array]
 # The change of a belief: of its mean, and of its covariance or variances.
 Change = tuple[Array, Array]
-
-
-class Projection(eqx.Module):
-    r"""Linear map from a variable to rows: $f_n = o_n + \mathbf a_n^\top \mathbf v + \epsilon_n$.
-
-    Attributes:
-        loadings: $\mathbf a$, M x rows (several classes: one matrix for each, or for all,
-            G x M x rows); None where row n sees the n-th element itself.
-        residual: variance of $\epsilon$ given $\mathbf v$: one per row, or per row and output, or
-            a covariance per block.
-        offset: $o$, the prior mean of f.
-    """
-
-    loadings: Float[Array, "..."] | None
-    residual: Float[Array, "..."]
-    offset: Float[Array, "*rows P"]
-
-
-class Latent(NamedTuple):
-    """The Gaussian distribution of f that a local term is given through one edge.
-
-    Attributes:
-        mean: mean of f, (rows, outputs), or (blocks, outputs, B).
-        var: variance that comes from the variable.
-        residual: variance that the variable does not explain.
-    """
-
-    mean: Array
-    var: Array
-    residual: Array
-
-
-class Marginal(eqx.Module):
-    """The marginal of a variable that a chunk of rows sees through one edge.
-
-    Attributes:
-        mean: mean of what the sites are on, prior mean left out.
-        var: variance or covariance of the same, residual left out.
-        offset: prior mean of f.
-        residual: variance that the variable does not explain.
-    """
-
-    mean: Array
-    var: Array
-    offset: Array
-    residual: Array
-
-    @property
-    def moments(self) -> Moments:
-        """Mean and variance of what the sites are on."""
-        return self.mean, self.var
-
-    def latent(self, mean: Array, var: Array) -> Latent:
-        """The distribution of f where the projected variable has these moments."""
-        return Latent(mean + self.offset, var, self.residual)
 
 
 class AbstractMessages(eqx.Module):
@@ -233,7 +184,9 @@ class AbstractView(eqx.Module, Generic[Source]):
         """The power that a site counts with: the weight of its row, 0 for a missing output."""
 
     @abc.abstractmethod
-    def marginal(self, belief: Source, rows: Rows, sites: AbstractSites | None = None) -> Marginal:
+    def marginal(
+        self, belief: Source, rows: Rows, sites: AbstractSites | None = None
+    ) -> AbstractMarginal:
         """The marginal that these rows see.
 
         Args:
@@ -243,8 +196,8 @@ class AbstractView(eqx.Module, Generic[Source]):
         """
 
     @abc.abstractmethod
-    def at(self, moments: Moments, rows: Rows) -> Marginal:
-        """The marginal that these rows see where mean and variance are given."""
+    def at(self, moments: Moments, rows: Rows) -> AbstractMarginal:
+        """The marginal that these rows see where its moments are given."""
 
 
 class AbstractSiteView(AbstractView[Source], Generic[Source, Variable]):
@@ -377,22 +330,6 @@ class AbstractWhitenedView(AbstractProjectedView):
         """Loadings with rows in front, and residuals: all of a projection but its offset."""
 
 
-def projected_marginal(mean: Array, var: Array, projection: Projection) -> Marginal:
-    """A marginal with the offset and residual of a projection, in the shapes of the mean."""
-    offset, residual = projection.offset, projection.residual
-    if mean.ndim == 2:
-        residual = residual if residual.ndim == 2 else residual[:, None]
-        return Marginal(mean, var, offset, residual)
-    return Marginal(mean, var, jnp.swapaxes(offset, 1, 2), residual[:, None])
-
-
 def _outputs_first(mean: Array, rows: Rows) -> Array:
     """Blocks have their outputs first."""
     return jnp.swapaxes(mean, 1, 2) if rows.blocked else mean
-
-
-def stop_gradient(marginal: Marginal) -> Marginal:
-    """A marginal whose moments are constant under differentiation; the projection is not."""
-    return eqx.tree_at(
-        lambda m: (m.mean, m.var), marginal, jax.lax.stop_gradient(marginal.moments)
-    )

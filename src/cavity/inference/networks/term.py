@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
-from cavity.inference.graph.base import Latent
+from cavity.inference.graph.marginals import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, ScalarSites, masked
 from cavity.inference.networks.activations import AbstractActivation

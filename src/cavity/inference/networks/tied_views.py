@@ -5,13 +5,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from cavity.inference.factors.tied import TiedCavity
-from cavity.inference.graph.base import (
-    AbstractView,
-    Marginal,
-    Moments,
-    Projection,
-    projected_marginal,
-)
+from cavity.inference.graph.base import AbstractView
+from cavity.inference.graph.marginals import Marginal, Moments, Projection, projected_marginal
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.weights.views import Design

@@ -8,12 +8,8 @@ import jax.numpy as jnp
 from cavity.inference.energy import Graph, Sites, beliefs, collect_messages, projected
 from cavity.inference.factors.base import Stores
 from cavity.inference.factors.local import LocalFactor
-from cavity.inference.graph.base import (
-    AbstractProjectedVariable,
-    AbstractProjectedView,
-    Projection,
-    projected_marginal,
-)
+from cavity.inference.graph.base import AbstractProjectedVariable, AbstractProjectedView
+from cavity.inference.graph.marginals import Projection, projected_marginal
 from cavity.inference.solvers.parallel import SweepRecord
 from cavity.inference.solvers.settings import SweepSettings
 from cavity.numerics.power_limits import Power

@@ -27,7 +27,8 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve
 
-from cavity.inference.graph.base import AbstractBelief, AbstractVariable, Messages, Projection
+from cavity.inference.graph.base import AbstractBelief, AbstractVariable, Messages
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.graph.messages import added
 from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.variables.class_contrasts import Contrasts

@@ -16,8 +16,8 @@ from cavity.inference.graph.base import (
     AbstractProjectedView,
     AbstractResponse,
     Messages,
-    Projection,
 )
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.gaussian_sites import projected_gaussian_messages
 from cavity.inference.variables.inducing_view import observed_mean

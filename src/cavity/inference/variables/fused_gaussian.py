@@ -24,7 +24,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.graph.base import AbstractWhitenedView, Messages, Projection
+from cavity.inference.graph.base import AbstractWhitenedView, Messages
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.gaussian_sites import exact_sites
 from cavity.inference.variables.inducing import WhitenedInducing

@@ -8,12 +8,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.graph.base import (
-    AbstractProjectedVariable,
-    AbstractProjectedView,
-    Messages,
-    Projection,
-)
+from cavity.inference.graph.base import AbstractProjectedVariable, AbstractProjectedView, Messages
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.graph.rows import Rows
 from cavity.numerics.chunking import sum_over_rows
 from cavity.numerics.linalg import safe_sqrt

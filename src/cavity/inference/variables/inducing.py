@@ -10,8 +10,8 @@ from cavity.inference.graph.base import (
     AbstractProjectedVariable,
     AbstractResponse,
     Messages,
-    Projection,
 )
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.graph.messages import added
 from cavity.numerics.linalg import (
     cholesky_and_inverse,

@@ -8,12 +8,8 @@ import jax.numpy as jnp
 
 from cavity.inducing.base import AbstractInducing, Points, covariance, variances_from
 from cavity.inducing.slopes import Slopes, directions
-from cavity.inference.graph.base import (
-    AbstractProjectedVariable,
-    AbstractWhitenedView,
-    Messages,
-    Projection,
-)
+from cavity.inference.graph.base import AbstractProjectedVariable, AbstractWhitenedView, Messages
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.graph.rows import SLOPES, Rows
 from cavity.inference.variables.fused_gaussian import fused_gaussian_messages
 from cavity.inference.variables.gaussian_sites import projected_gaussian_messages

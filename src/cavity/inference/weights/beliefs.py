@@ -6,12 +6,8 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 
-from cavity.inference.graph.base import (
-    AbstractMessages,
-    AbstractProjectedBelief,
-    AbstractResponse,
-    Projection,
-)
+from cavity.inference.graph.base import AbstractMessages, AbstractProjectedBelief, AbstractResponse
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.variables.function_values import FunctionValuesBelief
 from cavity.inference.weights.block_sites import WeightBlockSites

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from cavity.inference.approximations.local_terms import AbstractLocalTerm
-from cavity.inference.graph.base import Latent
+from cavity.inference.graph.marginals import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Tilted

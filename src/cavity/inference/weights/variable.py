@@ -15,11 +15,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.graph.base import (
-    AbstractProjectedVariable,
-    Messages,
-    Projection,
-)
+from cavity.inference.graph.base import AbstractProjectedVariable, Messages
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.variables.function_values import FunctionValues
 from cavity.inference.variables.inducing import condition_standard_normal

@@ -15,9 +15,11 @@ from cavity.inference.graph.base import (
     AbstractResponse,
     AbstractSiteView,
     Change,
+    Messages,
+)
+from cavity.inference.graph.marginals import (
     Latent,
     Marginal,
-    Messages,
     Moments,
     Projection,
     projected_marginal,

@@ -12,7 +12,7 @@ References:
     Bui (2017), S59, S60, S62.
 """
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax
@@ -21,12 +21,8 @@ import numpy as np
 
 from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
 from cavity.inference.factors.tied import TiedCavity
-from cavity.inference.graph.base import (
-    AbstractView,
-    Latent,
-    Marginal,
-    Moments,
-)
+from cavity.inference.graph.base import AbstractView
+from cavity.inference.graph.marginals import MeanRoot, Moments, ScaledSite, SharedMarginal
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.hidden_sites import propagate_sited
@@ -51,12 +47,11 @@ class WholeView(AbstractView[TiedCavity]):
 
     def marginal(
         self, belief: TiedCavity, rows: Rows, sites: AbstractSites | None = None
-    ) -> Marginal:
+    ) -> SharedMarginal:
         return self.at((belief.mean, belief.root), rows)
 
-    def at(self, moments: Moments, rows: Rows) -> Marginal:
-        zero = jnp.zeros((), moments[0].dtype)
-        return Marginal(*moments, zero, zero)
+    def at(self, moments: Moments, rows: Rows) -> SharedMarginal:
+        return SharedMarginal(MeanRoot(*moments))
 
 
 class DeepTerm(AbstractDifferentiatedTerm):
@@ -84,10 +79,10 @@ class DeepTerm(AbstractDifferentiatedTerm):
     def stationary(self, power: Power) -> bool:
         return True
 
-    def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
+    def log_mean(self, latents: tuple[Any, ...], rows: Rows, power: Power) -> Array:
         count = sum(map(len, self.views))
-        layers = self.processes([latent_belief(latent) for latent in latents[:count]])
-        sites = (latents[-1].mean, latents[-1].var) if self.hidden_sites else None
+        layers = self.processes([shared_belief(seen) for seen in latents[:count]])
+        sites = latents[-1] if self.hidden_sites else None
         if not self.latent_inputs:
             return self._at_inputs(layers, rows, power, sites, None)[:, None]
         mean, var, _ = latents[count]
@@ -104,7 +99,7 @@ class DeepTerm(AbstractDifferentiatedTerm):
         layers: tuple[LayerProcess, ...],
         rows: Rows,
         power: Power,
-        sites: Moments | None,
+        sites: ScaledSite | None,
         first: Float[Array, "N Q"] | None,
     ) -> Float[Array, " N"]:
         """The log power means of rows whose inputs are known, all of them."""
@@ -151,7 +146,7 @@ def terms_at(
     return jnp.sum(rows.observed * each, axis=2)
 
 
-def latent_belief(latent: Latent) -> InducingBelief:
-    """A cavity as a belief, whose marginals a process gives."""
-    zero = jnp.zeros((), latent.mean.dtype)
-    return InducingBelief(latent.mean[:, None, :], latent.var, zero, as_forms=True)
+def shared_belief(seen: MeanRoot) -> InducingBelief:
+    """A cavity that all rows share as a belief, whose marginals a process gives."""
+    zero = jnp.zeros((), seen.mean.dtype)
+    return InducingBelief(seen.mean[:, None, :], seen.root, zero, as_forms=True)

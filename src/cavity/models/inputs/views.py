@@ -4,14 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from cavity.inference.factors.averaged import AbstractSight, GaussianRows
-from cavity.inference.graph.base import (
-    AbstractSiteView,
-    AbstractView,
-    Latent,
-    Marginal,
-    Messages,
-    Moments,
-)
+from cavity.inference.graph.base import AbstractSiteView, AbstractView, Messages
+from cavity.inference.graph.marginals import Latent, Marginal, Moments
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, ScalarSites
 from cavity.inference.variables.inputs import InputBelief, InputMoments, Inputs
@@ -60,8 +54,7 @@ class FreeInputs(AbstractSiteView[InputBelief, Inputs]):
         return self.at((mean, var), rows)
 
     def at(self, moments: Moments, rows: Rows) -> Marginal:
-        zero = jnp.zeros((), moments[0].dtype)
-        return Marginal(*moments, zero, zero)
+        return Marginal.of_values(*moments)
 
     def messages(self, variable: Inputs, rows: Rows, sites: AbstractSites) -> Messages:
         return Messages(sites.shift, sites.precision, jnp.zeros((), rows.y.dtype))
@@ -109,8 +102,7 @@ class EncodedInputs(AbstractView[InputBelief]):
         return self.at(self.encoder(rows.y, rows.observed), rows)
 
     def at(self, moments: Moments, rows: Rows) -> Marginal:
-        zero = jnp.zeros((), moments[0].dtype)
-        return Marginal(*moments, zero, zero)
+        return Marginal.of_values(*moments)
 
 
 def presence_of_rows(rows: Rows, columns: int) -> Float[Array, "N Q"]:

@@ -13,19 +13,18 @@ References:
     Bui (2017), S47, S49 and S50; van der Wilk (2018), item 79.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
-from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.propagation import AbstractPropagation, LayerFunctions, Spread
 from cavity.inference.variables.inducing_view import InducingView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import Layer
-from cavity.models.deep.term import latent_belief, terms_at
+from cavity.models.deep.term import shared_belief, terms_at
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import log_power_mean
 from cavity.numerics.types import Array, Float
@@ -53,9 +52,9 @@ class LatentInputTerm(AbstractDifferentiatedTerm):
     def stationary(self, power: Power) -> bool:
         return True
 
-    def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
+    def log_mean(self, latents: tuple[Any, ...], rows: Rows, power: Power) -> Array:
         *functions, x = latents
-        layer = self.layer.process(self.views, [latent_belief(latent) for latent in functions])
+        layer = self.layer.process(self.views, [shared_belief(seen) for seen in functions])
         inputs = Spread(x.mean[None], x.var[None])
         how = (self.likelihood, self.propagation)
         if self.averaged:

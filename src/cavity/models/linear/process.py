@@ -4,7 +4,7 @@ from typing import cast
 
 import jax.numpy as jnp
 
-from cavity.inference.graph.base import Projection
+from cavity.inference.graph.marginals import Projection
 from cavity.inference.weights.beliefs import DenseWeights, FactoredWeights
 from cavity.inference.weights.parameters import ScaleBeliefs
 from cavity.inference.weights.views import Design

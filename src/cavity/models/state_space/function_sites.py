@@ -12,13 +12,8 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from cavity.inference.graph.base import (
-    AbstractSiteView,
-    Latent,
-    Marginal,
-    Messages,
-    Moments,
-)
+from cavity.inference.graph.base import AbstractSiteView, Messages
+from cavity.inference.graph.marginals import Latent, Marginal, Moments
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, BlockSites
 from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
@@ -53,8 +48,7 @@ class FunctionSitesView(AbstractSiteView[InducingBelief, WhitenedInducing]):
         return self.at((jnp.broadcast_to(mean, (count, *mean.shape)), cov), rows)
 
     def at(self, moments: Moments, rows: Rows) -> Marginal:
-        zero = jnp.zeros((), moments[0].dtype)
-        return Marginal(*moments, zero, zero)
+        return Marginal.of_values(*moments)
 
     def empty_sites(self, rows: Rows) -> BlockSites:
         """Sites of precision zero, or equal shares of what a search starts from."""

@@ -18,21 +18,21 @@ References:
 
 import abc
 import typing
-from typing import ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
-from cavity.inference.graph.base import Latent
+from cavity.inference.graph.marginals import Latent, MeanRoot
 from cavity.inference.graph.rows import Rows
 from cavity.inference.propagation import AbstractPropagation, Spread
 from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.deep.layer import Layer, LayerProcess
-from cavity.models.deep.term import latent_belief, terms_at
+from cavity.models.deep.term import shared_belief, terms_at
 from cavity.models.state_space.joint_propagation import (
     Differences,
     StateRows,
@@ -102,7 +102,7 @@ class AbstractStateTerm(AbstractDifferentiatedTerm):
         return True
 
     @typing.final
-    def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
+    def log_mean(self, latents: tuple[Any, ...], rows: Rows, power: Power) -> Array:
         count = len(self.views)
         functions, states = latents[:count], latents[count:]
         if functions and functions[0].mean.ndim == 3:
@@ -123,15 +123,15 @@ class AbstractStateTerm(AbstractDifferentiatedTerm):
         def one(row: Rows, functions: tuple, states: tuple) -> Array:
             row, states = jax.tree.map(lambda x: x[None], (row, states))
             zero = jnp.zeros((), row.y.dtype)
-            own = tuple(Latent(mean, jnp.swapaxes(L, 1, 2), zero) for mean, L in functions)
+            own = tuple(MeanRoot(mean, jnp.swapaxes(L, 1, 2)) for mean, L in functions)
             pairs = tuple(Latent(mean, var, zero) for mean, var in states)
             return self.terms(self._process(own), pairs, row, power)[0]
 
         return jax.vmap(one)(rows, moments, tuple((s.mean, s.var) for s in states))
 
-    def _process(self, functions: tuple[Latent, ...]) -> LayerProcess:
+    def _process(self, functions: tuple[MeanRoot, ...]) -> LayerProcess:
         """The functions under one cavity, without noise."""
-        process = self.layer.process(self.views, [latent_belief(f) for f in functions])
+        process = self.layer.process(self.views, [shared_belief(f) for f in functions])
         return eqx.tree_at(lambda p: p.noise_variance, process, None, is_leaf=lambda x: x is None)
 
 

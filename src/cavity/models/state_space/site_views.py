@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inference.factors.tied import raw_of
-from cavity.inference.graph.base import AbstractSiteView, Latent, Marginal, Moments
+from cavity.inference.graph.base import AbstractSiteView
+from cavity.inference.graph.marginals import Latent, Marginal, Moments
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, BlockSites, empty_row_sites
 from cavity.inference.variables.chain import ChainBelief, ChainMoments
@@ -96,8 +97,7 @@ class AbstractBlockView(AbstractStateView):
 
     @typing.final
     def at(self, moments: Moments, rows: Rows) -> Marginal:
-        zero = jnp.zeros((), moments[0].dtype)
-        return Marginal(*moments, zero, zero)
+        return Marginal.of_values(*moments)
 
 
 class PairView(AbstractBlockView):
