@@ -105,11 +105,11 @@ def test_the_collapsed_bound_is_the_best_of_the_free_ones():
     inputs = toy.random_inputs(data)
     model, collapsed = toy.model(), toy.stores(inputs)
     problem = toy.problem_of(model, data, COLLAPSED)
-    value, ((_, slopes),) = toy.slopes_of(problem, collapsed)
+    value, ((slopes,),) = toy.slopes_of(problem, collapsed)
     belief = beliefs(problem.graph(), collapsed)[0]
     site = toy.tied_site(*map(np.asarray, belief.dense()))
     free = toy.problem_of(model, data, tied_method(toy.MOMENTS))
-    free_value, ((by_tied, by_inputs),) = toy.slopes_of(free, ((site, collapsed[0][1]),))
+    free_value, ((by_tied, by_inputs),) = toy.slopes_of(free, ((site, collapsed[0][0]),))
     assert_close(free_value, value, "factorised")
     assert_close(by_inputs.mean, slopes.mean, "factorised")
     assert_close(by_inputs.log_deviation, slopes.log_deviation, "factorised")
@@ -118,7 +118,7 @@ def test_the_collapsed_bound_is_the_best_of_the_free_ones():
     mean, raw = toy.random_tied()
     for step in (0.1, 1.0):
         other = TiedSite(site.mean + step * mean, site.raw + step * raw)
-        assert toy.energy_of(free, ((other, collapsed[0][1]),)) > value
+        assert toy.energy_of(free, ((other, collapsed[0][0]),)) > value
 
 
 def test_bounds_are_below_the_evidence_of_two_rows():
@@ -131,7 +131,7 @@ def test_bounds_are_below_the_evidence_of_two_rows():
     def bound(numbers):
         mean, log_deviation = toy.random_inputs(data)
         mean[:2, 0], log_deviation[:2, 0] = numbers.reshape(2, 2)
-        value, ((_, slopes),) = toy.slopes_of(problem, toy.stores((mean, log_deviation)))
+        value, ((slopes,),) = toy.slopes_of(problem, toy.stores((mean, log_deviation)))
         gradient = [np.asarray(a)[:2, 0] for a in (slopes.mean, slopes.log_deviation)]
         return float(value), np.concatenate(gradient)
 
@@ -155,7 +155,7 @@ def test_linear_functions_of_known_inputs_are_dual_principal_components():
         mean, log_deviation = np.zeros((data.rows.y.shape[0], 2)), -12.0
         mean[: toy.ROWS] = X.reshape(-1, 2)
         spread = np.full(mean.shape, log_deviation)
-        value, ((_, slopes),) = toy.slopes_of(problem, toy.stores((mean, spread)))
+        value, ((slopes,),) = toy.slopes_of(problem, toy.stores((mean, spread)))
         own = latent.divergence(X, np.exp(2.0 * spread[: toy.ROWS].ravel()))
         return float(value) - own, np.asarray(slopes.mean)[: toy.ROWS].ravel() - X
 

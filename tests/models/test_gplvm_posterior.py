@@ -23,7 +23,7 @@ def by_nodes(collapsed):
     """The same posterior, whose new rows go through functions by nodes."""
     data = toy.data_of(toy.outputs()[0], 0.0)
     mean, cov = collapsed.posterior.functions.layers[0].process.belief.dense()
-    ((_, inputs),) = collapsed.found
+    ((inputs,),) = collapsed.found
     sites = ((toy.tied_site(np.asarray(mean), np.asarray(cov)), inputs),)
     method = cavity.TiedPowerEP(propagation=toy.NODES)
     graph = toy.problem_of(toy.model(), data, method).graph()

@@ -142,7 +142,7 @@ def test_series_of_one_step_are_the_latent_variable_model(power):
     method = cavity.PowerEP().approximation
     more = len(data.rows.y) - 5
     inputs = InputMoments(*(jnp.asarray(np.pad(a, [(0, more), (0, 0)])) for a in (mean, raw)))
-    expected = energy(data.problem(gplvm, method, 1e-8).graph(), ((None, inputs),))
+    expected = energy(data.problem(gplvm, method, 1e-8).graph(), ((inputs,),))
     transition = cavity.Layer(kernel, Z, 2, noise_variance=0.2)
     model = cavity.GPSSM(transition, cavity.likelihoods.Gaussian(narrow))
     rows, states = np.full((10, 2), np.nan), np.zeros((10, 2))
@@ -157,7 +157,7 @@ def test_series_of_one_step_are_the_latent_variable_model(power):
         jnp.asarray(np.pad(states, [(0, more), (0, 0)])), jnp.asarray(diagonal), None
     )
     factorised = cavity.PowerEP(hidden="factorised").approximation.while_learning
-    found = energy(data.problem(model, factorised, 1e-8).graph(), ((None, store),))
+    found = energy(data.problem(model, factorised, 1e-8).graph(), ((store,),))
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
@@ -206,7 +206,7 @@ def test_the_bound_with_emissions_by_a_gaussian_process():
         jnp.asarray(rng.normal(size=(size, 1, 1)) - 1.0),
         jnp.asarray(rng.normal(size=(size, 1, 1))),
     )
-    sites = ((None, None, store),)
+    sites = ((store,),)
     chain = beliefs(graph, sites)[-1]
     moments = [np.asarray(a) for a in (chain.mean, chain.cov, chain.cross)]
 

@@ -99,6 +99,12 @@ def _(a: Points) -> int | None:
 
 
 @functools.singledispatch
+def inputs_of(a: AbstractInducing) -> Float[Array, "M D"]:
+    """The functionals of the coordinates of an input: the places, where they are values."""
+    return a(lambda x: x)
+
+
+@functools.singledispatch
 def inducing_points(a: AbstractInducing) -> Float[Array, "M D"]:
     """The places of inducing variables that are values of the function.
 

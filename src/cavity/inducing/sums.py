@@ -9,7 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import block_diag
 
-from cavity.inducing.base import AbstractInducing, Points, covariance_from, variances_from
+from cavity.inducing.base import (
+    AbstractInducing,
+    Points,
+    covariance_from,
+    inputs_of,
+    variances_from,
+)
 from cavity.kernels.base import AbstractKernel, Active, Scaled, Sum
 from cavity.kernels.part_sums import weighted_sums
 from cavity.kernels.sum_over import SumOver
@@ -62,6 +68,11 @@ class InBase(AbstractInducing):
     @property
     def size(self) -> int:
         return self.inner.size
+
+
+@inputs_of.register
+def _(a: InBase) -> Float[Array, "M D"]:
+    return inputs_of(a.inner)
 
 
 class OfParts(AbstractInducing):

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inducing.base import AbstractInducing, input_columns
+from cavity.inducing.base import AbstractInducing, input_columns, inputs_of
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.inference.variables.inducing_view import InducingView, OutputMean, inducing_view
 from cavity.kernels.base import AbstractKernel
@@ -132,7 +132,7 @@ class Layer(Tabled, eqx.Module):
         """
         if not self.mean.constant:
             return jnp.zeros((view.mean.outputs, view.inducing.size), view.root.dtype)
-        values = spread_directions(view.inducing(lambda x: x), self.width)
+        values = spread_directions(inputs_of(view.inducing), self.width)
         values = values[:, first : first + view.mean.outputs].T
         # the diagonal of Kuu, of which L is the factor
         deviation = jnp.sqrt(jnp.mean(jnp.sum(view.factor**2, axis=1)))
