@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,13 +12,14 @@ import numpy as np
 from jax.core import Tracer
 
 from cavity.inducing.slopes import columns_of
-from cavity.inference.graph.rows import SLOPES
+from cavity.inference.graph.rows import SLOPES, Rows
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.models.base import AbstractModel
 from cavity.models.contributions import contributions
 from cavity.models.process import (
     AbstractProcess,
+    IndependentProcess,
     MarginalProcess,
     function_covariances,
     moments_of_slopes,
@@ -301,6 +302,26 @@ class Posterior(AbstractPosterior):
     outputs: int = eqx.field(static=True)
     single: bool = eqx.field(static=True)
     side: tuple[str, ...] = eqx.field(static=True, default=())
+
+    @classmethod
+    def of_functions(
+        cls,
+        model: AbstractModel,
+        functions: Sequence[AbstractProcess],
+        rows: Rows,
+        *,
+        single: bool,
+    ) -> "Posterior":
+        """The posterior of one function, or of several that are independent of each other."""
+        latents = model.likelihood.latents
+        return cls(
+            model=model,
+            process=functions[0] if len(functions) == 1 else IndependentProcess(tuple(functions)),
+            n_inputs=rows.x.shape[-1],
+            outputs=rows.y.shape[-1] if latents == 1 else latents,
+            single=single,
+            side=tuple(sorted(rows.side)),
+        )
 
     @property
     def size(self) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from cavity.inference.approximations.approximations import TiedPowerMeans
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.models.base import check_part
 from cavity.models.network.start import NetworkStart
 from cavity.numerics.text import plural
 from cavity.weights.base import AbstractWeightPrior
@@ -28,11 +29,7 @@ def checked_widths(hidden: Any) -> tuple[int, ...]:
 
 def check_parts(likelihood: Any, bias: Any, intercept: Any) -> None:
     """Raises unless the likelihood has one latent function and prior variances are positive."""
-    if not isinstance(likelihood, AbstractLikelihood):
-        raise TypeError(
-            "likelihood of a Network must be an object of cavity.likelihoods, such as Gaussian(); "
-            f"given {type(likelihood).__name__}"
-        )
+    check_part("likelihood of a Network", likelihood, AbstractLikelihood)
     if likelihood.latents - len(likelihood.shared_priors) != 1:
         raise ValueError(
             f"a Network has one latent function, {type(likelihood).__name__} has "

@@ -19,7 +19,6 @@ from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import (
     NaturalChain,
-    ObservedRows,
     VariationalChain,
 )
 from cavity.inference.factors.uncertain import UncertainExactFactor
@@ -39,7 +38,7 @@ from cavity.inference.variables.inducing_view import InducingView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Identity
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractModel, GraphSettings
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.models.deep.regression import ProcessNoise, process_of, regression
 from cavity.models.inputs.views import standardised
@@ -246,17 +245,8 @@ class GPSSM(AbstractModel):
         else:
             check_last_states(rows, self.state_dims)
 
-    def graph(
-        self,
-        rows: Rows,
-        *,
-        power: Power,
-        approximation: AbstractApproximation,
-        jitter: float | Scalar,
-        chunk: int,
-        total: ObservedRows | None = None,
-        scale: Scalar | float = 1.0,
-    ) -> Graph:
+    def graph(self, rows: Rows, settings: GraphSettings) -> Graph:
+        power, approximation, jitter, chunk = settings[:4]
         links = links_of(rows)
         rows = without_series(rows).numbered()
         if approximation.hidden == "conditional":
