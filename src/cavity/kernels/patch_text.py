@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from cavity.kernels.parts import AbstractParts, Patches
-from cavity.kernels.text_syntax import literal
-from cavity.kernels.words import CONV
 from cavity.numerics.text import plural
 
+CONV = "conv"
 FORM = (
     f"{CONV} is written {CONV}(rbf, (5, 5), image=(28, 28)): the kernel of one patch, height and "
     'width of a patch, and those of an image; then, where wanted, stride=2, channels="pooled" or '
@@ -66,8 +65,11 @@ def _weights(given: tuple[Any, ...]) -> np.ndarray:
 
 def _value(node: ast.expr, name: str) -> Any:
     """A number, a truth value, text or a tuple of these."""
-    value = literal(node, bool, int, str, tuple)
-    if value is None:
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        value = None
+    if not isinstance(value, bool | int | str | tuple):
         raise ValueError(f"'{ast.unparse(node)}' is no value of {name}; {FORM}")
     return value
 

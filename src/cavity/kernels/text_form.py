@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel, Active, groups_among
-from cavity.kernels.patch_text import FORM, patch_columns, patches_of
+from cavity.kernels.patch_text import CONV, FORM, patch_columns, patches_of
 from cavity.kernels.random_fourier import RandomFourier
 from cavity.kernels.sum_over import SumOver
 from cavity.kernels.text_syntax import (
@@ -34,7 +34,7 @@ from cavity.kernels.text_syntax import (
     literal,
     name_of,
 )
-from cavity.kernels.words import CONV, FOURIER, WORDS, Word
+from cavity.kernels.words import FOURIER, WORDS, Word
 from cavity.numerics.text import one_line, plural
 from cavity.numerics.tree import named, with_named
 from cavity.parameters import bijections

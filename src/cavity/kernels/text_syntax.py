@@ -6,7 +6,7 @@ import keyword
 import re
 from typing import Any
 
-from cavity.kernels.words import CONV
+from cavity.kernels.patch_text import CONV
 from cavity.numerics.text import one_line
 
 # Bounds of a text: characters, and parts within parts.

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel, Active, Product, Scaled, Sum
-from cavity.kernels.patch_text import checked_patches, patch_columns, write_patches
+from cavity.kernels.patch_text import CONV, checked_patches, patch_columns, write_patches
 from cavity.kernels.random_fourier import RandomFourier
 from cavity.kernels.sum_over import SumOver
 from cavity.kernels.text_syntax import column_text
-from cavity.kernels.words import CONV, FOURIER, WORDS
+from cavity.kernels.words import FOURIER, WORDS
 from cavity.numerics.tree import named
 
 

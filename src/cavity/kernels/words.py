@@ -57,8 +57,7 @@ def _mixture(D: int, Q: int, groups: Groups) -> SpectralMixture:
     return SpectralMixture(np.full(Q, 1.0 / Q), frequencies, np.full((Q, D), 0.5 / np.pi))
 
 
-# Random waves of a kernel, and sums over patches: words with arguments.
-FOURIER, CONV = "fourier", "conv"
+FOURIER = "fourier"  # random waves of a kernel: a word with arguments
 
 WORDS: dict[str, Word] = {
     "rbf": _stationary(RBF),
