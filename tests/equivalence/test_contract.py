@@ -25,7 +25,7 @@ from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.exact import ExactRegression
 from cavity.inference.factors.local import LocalFactor
-from cavity.inference.factors.slots import Tied, observed_rows
+from cavity.inference.factors.slots import Tied
 from cavity.inference.graph.base import (
     AbstractBelief,
     AbstractProjectedView,
@@ -85,7 +85,8 @@ class SparseLinear(AbstractModel):
     def check_approximation(self, approximation, *, natural):
         """Any approximation will do."""
 
-    def graph(self, rows, *, power, approximation, jitter, chunk, total=None, scale=1.0):
+    def graph(self, rows, settings):
+        power, chunk = settings.power, settings.chunk
         columns = rows.x.shape[1]
         data = Edge(0, RowView(lambda rows: rows.x.T))
         weights = Edge(0, RowView(lambda rows: rows.x.T))
@@ -272,11 +273,17 @@ class NoisyInputs(AbstractModel):
     def check_approximation(self, approximation, *, natural):
         """Any approximation will do."""
 
-    def graph(self, rows, *, power, approximation, jitter, chunk, total=None, scale=1.0):
+    def graph(self, rows, settings):
+        power, jitter, chunk, scale = (
+            settings.power,
+            settings.jitter,
+            settings.chunk,
+            settings.scale,
+        )
         Z = self.inducing.Z
         Kuu = jittered(self.kernel.cross(Z, Z), jitter, self.kernel.diag(Z))
         _, root = cholesky_and_inverse(Kuu)
-        total = observed_rows(rows) if total is None else total
+        total = settings.observed(rows)
         inputs = Inputs(rows.x, jnp.broadcast_to(self.input_variance, rows.x.shape))
         tied = Edge(0, WholeView(), Tied(Z.shape[0], total.per_output))
         edges = (tied, Edge(1, InputView()))

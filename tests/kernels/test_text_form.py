@@ -22,7 +22,7 @@ from cavity.kernels import (
     Sum,
 )
 from cavity.kernels.text_form import parse, read
-from cavity.kernels.text_syntax import columns_in, words_in
+from cavity.kernels.text_syntax import Mentioned
 from cavity.kernels.text_writing import text
 from tests.tolerances import assert_close
 
@@ -189,8 +189,8 @@ def test_what_a_text_gives_and_holds_has_dotted_names():
 
 def test_names_in_a_text():
     given = 'rbf(lengthscale=2)[age, "b c"] + conv(rbf[pixels], (1, 1), image=(2, 2)) * linear[3]'
-    assert set(map(str, columns_in(given))) == {"age", "b c", "pixels", "3"}
-    assert words_in(given) == {"rbf", "conv", "linear"}
+    assert set(Mentioned(given).columns) == {"age", "b c", "pixels", "3"}
+    assert Mentioned(given).words == {"rbf", "conv", "linear"}
 
 
 def test_values_are_left_out_where_the_structure_is_asked_for():

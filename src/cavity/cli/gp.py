@@ -24,7 +24,7 @@ from cavity.inducing.base import Points
 from cavity.kernels.patch_text import CONV
 from cavity.kernels.stationary import RBF
 from cavity.kernels.text_form import read
-from cavity.kernels.text_syntax import columns_in, words_in
+from cavity.kernels.text_syntax import Mentioned
 from cavity.learning.cost import estimate_cost
 from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.asked_inducing import Inducing
@@ -164,7 +164,7 @@ class FitDeep(FitKernels[DeepGPRegressor | DeepGPClassifier]):
 def check_kernel(given: str) -> None:
     """Reads the kernel as if every column that it names were there."""
     with blaming("--kernel"):
-        words, mentioned = words_in(given), {*map(str, columns_in(given))}
+        words, mentioned = Mentioned(given).words, {*Mentioned(given).columns}
     if any(word.startswith(CONV) for word in words):
         raise usage(
             "--kernel",

@@ -9,7 +9,7 @@ import numpy as np
 from cavity.estimators.asked_priors import asked_priors_of_stream
 from cavity.estimators.learning import Learned
 from cavity.estimators.settings import AUTO_INDUCING, Settings
-from cavity.kernels.text_syntax import gives_values
+from cavity.kernels.text_syntax import Mentioned
 from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.plans.powers import DEFAULT
 from cavity.learning.streaming.result import kept_result
@@ -45,7 +45,7 @@ def _check(settings: Settings) -> None:
         )
     text = settings.kernel if isinstance(settings.kernel, str) else "rbf"
     asked = settings.fixed or settings.bounds or isinstance(settings.priors, Mapping)
-    if asked or gives_values(text):
+    if asked or Mentioned(text).values:
         raise ValueError(
             "partial_fit learns all parameters again from every batch: leave fixed, bounds and "
             'values in the text of the kernel out, and priors at "weak" or "none"'

@@ -19,7 +19,7 @@ from cavity.estimators.sampling import sample_outputs
 from cavity.estimators.settings import check
 from cavity.families.base import loaded
 from cavity.families.values import one_of, whole
-from cavity.kernels.text_syntax import gives_values
+from cavity.kernels.text_syntax import Mentioned
 from cavity.learning.data.batches import Batches
 from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.data.scales import tally
@@ -352,7 +352,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             return True
         known = self.get_params(deep=False)
         asked = (known.get(name) for name in ("fixed", "bounds", "priors"))
-        return gives_values(self.kernel) or any(isinstance(each, Mapping) for each in asked)
+        return Mentioned(self.kernel).values or any(isinstance(each, Mapping) for each in asked)
 
     def _own_spread(self, y, weights):
         """The spread of one output; steps in the logarithm of its noise must not grow with it."""

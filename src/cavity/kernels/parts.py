@@ -11,7 +11,7 @@ import numpy as np
 
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Int
-from cavity.numerics.validation import check_finite
+from cavity.numerics.validation import check_finite, is_whole
 
 
 class AbstractParts(eqx.Module):
@@ -319,8 +319,7 @@ def _distinct(images: list[np.ndarray]) -> np.ndarray:
 
 def _is_count(number: Any) -> bool:
     """True for a positive whole number."""
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    return whole and bool(number >= 1)
+    return is_whole(number) and bool(number >= 1)
 
 
 def whole_numbers(name: str, numbers: Any, lengths: tuple[int, ...]) -> tuple[int, ...]:

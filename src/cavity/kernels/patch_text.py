@@ -1,6 +1,7 @@
 """Sums over patches as text: what stands in `conv(rbf, (5, 5), image=(28, 28))`."""
 
 import ast
+import json
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def patches_of(call: ast.Call) -> tuple[Patches, np.ndarray | None]:
             raise ValueError(f"'{ast.unparse(each)}' is not understood; {FORM}")
         if name in found:
             raise ValueError(f"{name} is given twice")
-        found[name] = _literal(each.value, name)
+        found[name] = _value(each.value, name)
     if "image" not in found:
         raise ValueError(f"the size of an image is missing; {FORM}")
     weights = found.get("weights", False)
@@ -41,7 +42,7 @@ def patches_of(call: ast.Call) -> tuple[Patches, np.ndarray | None]:
             raise ValueError(f"'{name}={found[name]}' is not understood; {FORM}")
     parts = Patches(
         found["image"],
-        _literal(call.args[1], "the size of a patch"),
+        _value(call.args[1], "the size of a patch"),
         found.get("stride", 1),
         channels=found.get("channels", "joint"),
         positions=found.get("positions", False) is True,
@@ -62,7 +63,7 @@ def _weights(given: tuple[Any, ...]) -> np.ndarray:
     return found
 
 
-def _literal(node: ast.expr, name: str) -> Any:
+def _value(node: ast.expr, name: str) -> Any:
     """A number, a truth value, text or a tuple of these."""
     try:
         value = ast.literal_eval(node)
@@ -99,7 +100,7 @@ def write_patches(parts: Patches, base: str, weights: str) -> str:
     # columns that are all the pixels of a patch have a word, which within sums has another meaning
     if f"{CONV}(" not in base:
         base = base.replace(f"[{','.join(map(str, range(pixels)))}]", "[pixels]")
-    channels = f'"{parts.channels}"' if isinstance(parts.channels, str) else parts.channels
+    channels = json.dumps(parts.channels)
     words = [base, str(parts.patch_shape), f"image={parts.image_shape}"]
     words += [f"stride={parts.stride}"] * (parts.stride != 1)
     words += [f"channels={channels}"] * (parts.channels != "joint")

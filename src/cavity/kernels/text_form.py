@@ -18,19 +18,26 @@ import dataclasses
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel, Active, groups_among
 from cavity.kernels.patch_text import CONV, FORM, patch_columns, patches_of
 from cavity.kernels.random_fourier import RandomFourier
-from cavity.kernels.stationary import AbstractStationary
 from cavity.kernels.sum_over import SumOver
-from cavity.kernels.text_syntax import column_text, error, expression
+from cavity.kernels.text_syntax import (
+    column_text,
+    elements,
+    error,
+    expression,
+    literal,
+    name_of,
+)
 from cavity.kernels.words import FOURIER, WORDS, Word
 from cavity.numerics.text import one_line, plural
 from cavity.numerics.tree import named, with_named
+from cavity.parameters import bijections
 
 WAVES = f"{FOURIER} is written {FOURIER}(rbf, 200), a kernel's name and a number of waves"
 HELD = "fixed"
@@ -170,7 +177,10 @@ class _Reader:
         return error(self.text, what)
 
     def kernel(self, node: ast.expr) -> AbstractKernel:
-        value = self.value(node)
+        return self.whole(self.value(node))
+
+    def whole(self, value: AbstractKernel | float) -> AbstractKernel:
+        """A kernel, not a number."""
         if isinstance(value, AbstractKernel):
             return value
         raise self.error(
@@ -182,14 +192,15 @@ class _Reader:
         """A kernel, or a number that is to scale one."""
         match node:
             case ast.BinOp(left, ast.Add(), right):
-                return self.kernel(left) + self.kernel(right)
+                return self.whole(self.value(left)) + self.whole(self.value(right))
             case ast.BinOp(left, ast.Mult(), right):
                 product = self.value(left) * self.value(right)
                 return product if isinstance(product, AbstractKernel) else self.factor(product)
-            case ast.Constant(int() | float() as number) if not isinstance(number, bool):
-                return self.factor(_real(number))
             case ast.Name() | ast.Call() | ast.Subscript():
                 return self.word(node)
+        number = None if isinstance(node, ast.UnaryOp) else literal(node, int, float)
+        if number is not None:
+            return self.factor(_real(number))
         raise self.error(
             "expected a kernel's name, a positive number or '(', found "
             f"{ast.unparse(node)!r}; kernels combine with + and *"
@@ -200,36 +211,37 @@ class _Reader:
             raise self.error(f"a scale factor must be positive and finite, given {number:g}")
         return number
 
-    def word(self, node: ast.expr) -> AbstractKernel:
+    def word(self, node: ast.Name | ast.Call | ast.Subscript) -> AbstractKernel:
         """A kernel by its name, with the columns and the arguments after it, in either order."""
-        columns, call, whole = None, None, node
-        while not isinstance(node, ast.Name):
-            match node:
+        columns, call, inner = None, None, node
+        while name_of(inner) is None:
+            match inner:
                 case ast.Subscript() if columns is None:
-                    columns, node = node.slice, node.value
+                    columns, inner = inner.slice, inner.value
                 case ast.Call() if call is None:
-                    call, node = node, node.func
+                    call, inner = inner, inner.func
                 case _:
                     raise self.error(
                         f"columns and arguments follow the name of a kernel, once; found "
-                        f"{ast.unparse(whole)!r}"
+                        f"{ast.unparse(node)!r}"
                     )
-        if node.id == FOURIER or re.fullmatch(rf"{CONV}[\dx]*", node.id):
-            form = WAVES if node.id == FOURIER else FORM
+        name = ast.unparse(inner)
+        if name == FOURIER or re.fullmatch(rf"{CONV}[\dx]*", name):
+            form = WAVES if name == FOURIER else FORM
             if columns is not None:
                 raise self.error(f"found '[{ast.unparse(columns)}]' after it; {form}")
-            if call is None or node.id not in (FOURIER, CONV):
+            if call is None or name not in (FOURIER, CONV):
                 raise self.error(form)
-            return self.waves(call) if node.id == FOURIER else self.sum_over(call)
-        word, number = self.known(node.id)
+            return self.waves(call) if name == FOURIER else self.sum_over(call)
+        word, number = self.known(name)
         if columns is None:
-            return self.built(node.id, word, number, range(self.n_inputs), call)
-        chosen = [column for part in _parts(columns) for column in self.columns(part)]
+            return self.built(name, word, number, range(self.n_inputs), call)
+        chosen = [column for part in elements(columns) for column in self.columns(part)]
         if not chosen:
             raise self.error(f"no column is given in [{ast.unparse(columns)}]")
         if len(set(chosen)) < len(chosen):
             raise self.error(f"a column is given twice in [{ast.unparse(columns)}]")
-        return self.built(node.id, word, number, chosen, call).on(*chosen)
+        return self.built(name, word, number, chosen, call).on(*chosen)
 
     def known(self, name: str) -> tuple[Word, int]:
         """The kernel of a name, and the number in which the name ends."""
@@ -250,11 +262,7 @@ class _Reader:
     ) -> AbstractKernel:
         """A kernel for some columns, with the arguments of a call."""
         groups = groups_among(columns, self.groups)
-        if groups is not None and issubclass(word.kernel, AbstractStationary):
-            widths = np.ones(max(groups) + 1)
-            kernel = cast(Callable[..., Any], word.kernel)(1.0, widths, groups=groups)
-        else:
-            kernel = self.attempt(lambda: word.build(len(columns), number))
+        kernel = self.attempt(lambda: word.build(len(columns), number, groups))
         return kernel if call is None else self.started(name, kernel, call)
 
     def started(self, name: str, kernel: AbstractKernel, call: ast.Call) -> AbstractKernel:
@@ -281,18 +289,11 @@ class _Reader:
 
     def start(self, name: str, kernel: AbstractKernel, given: ast.keyword) -> np.ndarray:
         """The starting value of a parameter of a kernel."""
-        fields = {
-            f.name: f.metadata["domain"]
-            for f in dataclasses.fields(kernel)
-            if "domain" in f.metadata and getattr(kernel, f.name) is not None
-        }
-        if given.arg not in fields:
-            known = [*fields, HELD]
-            asked = given.arg or "**"
-            raise self.error(f"{name} has no {asked!r}{_suggest(asked, known)}")
-        values, domain = self.attempt(lambda: self.numbers(given.value)), fields[given.arg]
-        shape = np.shape(getattr(kernel, given.arg))
-        low, high = getattr(domain, "lower", -np.inf), getattr(domain, "upper", np.inf)
+        domains, asked = named(bijections(kernel)), given.arg or "**"
+        if asked not in domains:
+            raise self.error(f"{name} has no {asked!r}{_suggest(asked, [*domains, HELD])}")
+        values, shape = self.numbers(given.value), np.shape(named(kernel)[asked])
+        low, high = domains[asked].lower, domains[asked].upper
         if not np.all((values > low) & (values < high) & np.isfinite(values)):
             raise self.error(f"{given.arg} of {name} must lie in ({low:g}, {high:g})")
         try:
@@ -305,36 +306,33 @@ class _Reader:
 
     def numbers(self, node: ast.expr) -> np.ndarray:
         """A number, or tuples of numbers."""
-        match node:
-            case ast.Constant(int() | float() as number) if not isinstance(number, bool):
-                return np.asarray(_real(number))
-            case ast.UnaryOp(ast.USub(), operand):
-                return np.asarray(-self.numbers(operand))
-            case ast.Tuple(elements) if elements:
-                rows = [self.numbers(each) for each in elements]
-                if len({row.shape for row in rows}) == 1 and rows[0].ndim < 2:
-                    return np.stack(rows)
-        raise self.error(f"expected a number or a tuple of numbers, found {ast.unparse(node)!r}")
+        number = literal(node, int, float)
+        if number is not None:
+            return np.asarray(_real(number))
+        rows = [self.numbers(each) for each in node.elts] if isinstance(node, ast.Tuple) else []
+        if not rows or len({row.shape for row in rows}) > 1 or rows[0].ndim > 1:
+            raise self.error(
+                f"expected a number or a tuple of numbers, found {ast.unparse(node)!r}"
+            )
+        return np.stack(rows)
 
     def truth(self, given: ast.keyword) -> bool:
         """True or False."""
-        if isinstance(given.value, ast.Constant) and isinstance(given.value.value, bool):
-            return given.value.value
-        raise self.error(f"{given.arg} is True or False, found {ast.unparse(given.value)!r}")
+        found = literal(given.value, bool)
+        if found is None:
+            raise self.error(f"{given.arg} is True or False, found {ast.unparse(given.value)!r}")
+        return found
 
     def waves(self, call: ast.Call) -> AbstractKernel:
         """Random waves of a kernel."""
-        match call:
-            case ast.Call(args=[inner, ast.Constant(int() as number)], keywords=[]) if (
-                not isinstance(number, bool) and number <= MOST_WAVES
-            ):
-                kernel = self.kernel(inner)
-            case _:
-                raise self.error(WAVES)
-        columns = kernel.dims if isinstance(kernel, Active) else None
-        inside = kernel.kernel if isinstance(kernel, Active) else kernel
-        waves = self.attempt(lambda: RandomFourier(inside, number))
-        return waves if columns is None else waves.on(*columns)
+        number = literal(call.args[1], int) if len(call.args) == 2 else None
+        if number is None or call.keywords or not 0 <= number <= MOST_WAVES:
+            raise self.error(WAVES)
+        kernel = self.kernel(call.args[0])
+        if isinstance(kernel, Active):
+            inside = kernel.kernel
+            return self.attempt(lambda: RandomFourier(inside, number)).on(*kernel.dims)
+        return self.attempt(lambda: RandomFourier(kernel, number))
 
     def sum_over(self, call: ast.Call) -> AbstractKernel:
         """A sum over patches."""
@@ -358,20 +356,20 @@ class _Reader:
 
     def columns(self, node: ast.expr) -> list[int]:
         """The column of a name or number, or all that are pixels."""
-        given = str(getattr(node, "id", getattr(node, "value", ast.unparse(node))))
+        name = name_of(node)
+        given = ast.get_source_segment(one_line(self.text), node) if name is None else name
+        given = given or ast.unparse(node)
         if given == "pixels" and self.pixels:
             return list(range(self.pixels))
-        if given in self.names:
-            return [self.names.index(given)]
+        if name in self.names:
+            return [self.names.index(name)]
         if re.fullmatch("[0-9]{1,18}", given) and int(given) < self.n_inputs:
             return [int(given)]
-        plain = isinstance(node, ast.Name | ast.Constant)
-        given = given if plain else ast.get_source_segment(one_line(self.text), node) or given
         if re.fullmatch("[+-]?[0-9]+", given) or not self.names:
             raise self.error(
                 f"there is no column {given!r}; columns are numbered 0 to {self.n_inputs - 1}"
             )
-        if not plain:
+        if name is None:
             raise self.error(
                 f"found {given!r}; the name of a column that is no name of Python stands in "
                 f"quotes: [{column_text(given)}]"
@@ -385,10 +383,6 @@ def _real(number: float) -> float:
         return float(number)
     except OverflowError:
         return np.inf
-
-
-def _parts(node: ast.expr) -> list[ast.expr]:
-    return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
 def _suggest(given: str, known: list[str]) -> str:

@@ -4,6 +4,7 @@ import ast
 import json
 import keyword
 import re
+from typing import Any
 
 from cavity.kernels.patch_text import CONV
 from cavity.numerics.text import one_line
@@ -13,45 +14,55 @@ LONGEST, DEEPEST = 100_000, 300
 SHOWN = 200  # characters of a text in messages
 
 
-def columns_in(text: str) -> list[str | int]:
-    """The columns that a text names, by name or number.
+class Mentioned(ast.NodeVisitor):
+    """Columns and words in an expression, and whether it gives a parameter a value.
+
+    Attributes:
+        columns: names and numbers of columns.
+        words: names of kernels.
+        values: whether a kernel has arguments by name.
 
     Raises:
         ValueError: for what is no expression.
     """
-    found = []
-    for node in ast.walk(expression(text)):
-        if isinstance(node, ast.Subscript):
-            index = node.slice
-            found += index.elts if isinstance(index, ast.Tuple) else [index]
-    names = [getattr(node, "id", getattr(node, "value", None)) for node in found]
-    return [name for name in names if isinstance(name, str | int)]
+
+    def __init__(self, text: str):
+        self.columns: list[str] = []
+        self.words: set[str] = set()
+        self.values = False
+        self.visit(expression(text))
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        self.columns += filter(None, map(name_of, elements(node.slice)))
+        self.visit(node.value)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self.words.add(node.id)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        self.values |= bool(node.keywords) and name_of(node.func) != CONV
+        self.generic_visit(node)
 
 
-def words_in(text: str) -> set[str]:
-    """The names of kernels in a text.
-
-    Raises:
-        ValueError: for what is no expression.
-    """
-    tree = expression(text)
-    indices = [node.slice for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
-    columns = {id(name) for index in indices for name in ast.walk(index)}
-    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
-    return {node.id for node in names if id(node) not in columns}
+def name_of(node: ast.expr) -> str | None:
+    """A name, in quotes or not, or a whole number; None for any other expression."""
+    value = literal(node, str, int)
+    name = ast.unparse(node) if value is None else str(value)
+    return name if value is not None or name.isidentifier() else None
 
 
-def gives_values(text: str) -> bool:
-    """True if a text gives a parameter a value.
+def elements(node: ast.expr) -> list[ast.expr]:
+    """The elements of a tuple, or what is none."""
+    return node.elts if isinstance(node, ast.Tuple) else [node]
 
-    Raises:
-        ValueError: for what is no expression.
-    """
-    calls = (node for node in ast.walk(expression(text)) if isinstance(node, ast.Call))
-    own = (
-        call for call in calls if not (isinstance(call.func, ast.Name) and call.func.id == CONV)
-    )
-    return any(call.keywords for call in own)
+
+def literal(node: ast.expr, *kinds: type) -> Any:
+    """The value that an expression writes down; None where it is of none of these types."""
+    try:
+        value = ast.literal_eval(node)
+    except (TypeError, ValueError):
+        return None
+    return value if type(value) in kinds else None
 
 
 def expression(text: str) -> ast.expr:

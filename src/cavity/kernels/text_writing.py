@@ -1,9 +1,9 @@
 """Kernels as text: writing."""
 
 import dataclasses
-import types
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from cavity.kernels.random_fourier import RandomFourier
 from cavity.kernels.sum_over import SumOver
 from cavity.kernels.text_syntax import column_text
 from cavity.kernels.words import FOURIER, WORDS
+from cavity.numerics.tree import named
 
 
 def text(
@@ -40,7 +41,18 @@ def text(
         >>> text(0.5 * RBF(lengthscale=[2.0, 3.0]))
         '0.5 * rbf(lengthscale=(2, 3))'
     """
-    return _Writer([*map(str, names or ())], values).write(kernel, None)
+    return _Writer([*map(str, names or ())], values).write(kernel, None).text
+
+
+class _Written(NamedTuple):
+    """The text of a kernel, and how tight it is: 0 for a sum, 1 for a product, 2 for a name."""
+
+    text: str
+    binding: int = 2
+
+    def beside(self, binding: int) -> str:
+        """The text as a part of an operation, in parentheses where it would be read wrongly."""
+        return f"({self.text})" if self.binding < binding else self.text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,30 +67,46 @@ class _Writer:
     names: list[str]
     values: bool
 
-    def write(self, kernel: AbstractKernel, columns: list[int] | None) -> str:
-        if isinstance(kernel, Active):
-            inside = [d if columns is None else columns[d] for d in kernel.dims]
-            return self.write(kernel.kernel, inside)
-        if isinstance(kernel, Sum):
-            second = self.group(kernel.second, columns, Sum)
-            return f"{self.write(kernel.first, columns)} + {second}"
-        if isinstance(kernel, Product):
-            first = self.group(kernel.first, columns, Sum)
-            return f"{first} * {self.group(kernel.second, columns, Sum | Product | Scaled)}"
-        if isinstance(kernel, Scaled):
-            inside = self.group(kernel.kernel, columns, Sum | Product | Scaled)
-            factor = float(kernel.factor)
-            return f"{_numbers(factor) if self.values else f'{factor:.6g}'} * {inside}"
-        if isinstance(kernel, SumOver):
-            parts = checked_patches(kernel.parts, columns)
-            base = _Writer(patch_columns(parts)[1], self.values).write(kernel.base, None)
-            return write_patches(parts, base, self.weights(kernel))
+    @functools.singledispatchmethod
+    def write(self, kernel: AbstractKernel, columns: list[int] | None) -> _Written:
+        return _Written(self.named(kernel) + self.listed(columns))
+
+    @write.register
+    def _(self, kernel: Active, columns: list[int] | None) -> _Written:
+        inside = [d if columns is None else columns[d] for d in kernel.dims]
+        return self.write(kernel.kernel, inside)
+
+    @write.register
+    def _(self, kernel: Sum, columns: list[int] | None) -> _Written:
+        first, second = (self.write(k, columns) for k in (kernel.first, kernel.second))
+        return _Written(f"{first.text} + {second.beside(1)}", 0)
+
+    @write.register
+    def _(self, kernel: Product, columns: list[int] | None) -> _Written:
+        first, second = (self.write(k, columns) for k in (kernel.first, kernel.second))
+        return _Written(f"{first.beside(1)} * {second.beside(2)}", 1)
+
+    @write.register
+    def _(self, kernel: Scaled, columns: list[int] | None) -> _Written:
+        inside, factor = self.write(kernel.kernel, columns), float(kernel.factor)
+        number = _numbers(factor) if self.values else f"{factor:.6g}"
+        return _Written(f"{number} * {inside.beside(2)}", 1)
+
+    @write.register
+    def _(self, kernel: SumOver, columns: list[int] | None) -> _Written:
+        parts = checked_patches(kernel.parts, columns)
+        base = _Writer(patch_columns(parts)[1], self.values).write(kernel.base, None)
+        return _Written(write_patches(parts, base.text, self.weights(kernel)))
+
+    @write.register
+    def _(self, kernel: RandomFourier, columns: list[int] | None) -> _Written:
+        waves, inside = kernel.frequencies.shape[0], self.named(kernel.kernel)
+        return _Written(f"{FOURIER}({inside}{self.listed(columns)}, {waves})")
+
+    def listed(self, columns: list[int] | None) -> str:
+        """The columns in brackets; nothing where they are all."""
         chosen = [_column_name(d, self.names) for d in columns or []]
-        listed = f"[{','.join(chosen)}]" if chosen else ""
-        if isinstance(kernel, RandomFourier):
-            waves = kernel.frequencies.shape[0]
-            return f"{FOURIER}({self.named(kernel.kernel)}{listed}, {waves})"
-        return self.named(kernel) + listed
+        return f"[{','.join(chosen)}]" if chosen else ""
 
     def weights(self, kernel: SumOver) -> str:
         """The argument for the weights of a sum; empty where they are no parameters."""
@@ -86,15 +114,6 @@ class _Writer:
             return ""
         alike = not self.values or np.all(np.asarray(kernel.weights) == 1.0)
         return "True" if alike else str(tuple(np.asarray(kernel.weights).tolist()))
-
-    def group(
-        self, kernel: AbstractKernel, columns: list[int] | None, kinds: type | types.UnionType
-    ) -> str:
-        """The text of a part, in parentheses if it is one of the kinds that would read wrongly."""
-        part = self.write(kernel, columns)
-        while isinstance(kernel, Active):
-            kernel = kernel.kernel
-        return f"({part})" if isinstance(kernel, kinds) else part
 
     def named(self, kernel: AbstractKernel) -> str:
         """The name of a kernel, with the values that are not those that it is built with."""
@@ -107,7 +126,8 @@ class _Writer:
                 return written
             own = _parameters(kernel)
             widest = max(own.values(), key=np.ndim)
-            usual = _parameters(word.build(widest.shape[-1] if widest.ndim else 1, number))
+            columns = widest.shape[-1] if widest.ndim else 1
+            usual = _parameters(word.build(columns, number, None))
             given = [
                 f"{each}={_numbers(value)}"
                 for each, value in own.items()
@@ -122,18 +142,16 @@ class _Writer:
 
 def _parameters(kernel: AbstractKernel) -> dict[str, np.ndarray]:
     """Parameters by name."""
-    fields = [f.name for f in dataclasses.fields(kernel) if "domain" in f.metadata]
-    values = {name: getattr(kernel, name) for name in fields}
-    return {name: np.asarray(value) for name, value in values.items() if value is not None}
+    return {name: np.asarray(value) for name, value in named(kernel).items()}
 
 
 def _numbers(value: Any) -> str:
     """Numbers to the last digit: one where all are equal, tuples otherwise."""
     value = np.asarray(value, np.float64)
-    return _tuples(value.flat[0] if np.all(value == value.flat[0]) else value)
+    return _tuples(value.item(0) if np.all(value == value.item(0)) else value)
 
 
-def _tuples(value: np.ndarray | np.floating) -> str:
+def _tuples(value: np.ndarray | float) -> str:
     if not np.ndim(value):
         return repr(float(value)).removesuffix(".0")
     inside = [_tuples(each) for each in np.asarray(value)]
@@ -142,7 +160,7 @@ def _tuples(value: np.ndarray | np.floating) -> str:
 
 def _same(value: np.ndarray, usual: np.ndarray) -> bool:
     """True where a parameter has its usual value, or that for all columns at once."""
-    return bool(np.all(value == (usual if value.shape == usual.shape else usual.flat[0])))
+    return bool(np.all(value == (usual if value.shape == usual.shape else usual.item(0))))
 
 
 def _column_name(column: int, names: list[str]) -> str:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.kernels.base import AbstractKernel
+from cavity.kernels.base import AbstractKernel, Groups
 from cavity.kernels.dot_product import ArcCosine, Linear, NeuralNetwork, Polynomial
 from cavity.kernels.stationary import (
     RBF,
@@ -21,15 +21,35 @@ from cavity.kernels.stationary import (
 
 
 class Word(NamedTuple):
-    """A kernel's name: its class, how to build it for D columns, and the number it may end in."""
+    """A kernel's name: its class, how to build it for D columns, and the number it may end in.
+
+    Attributes:
+        kernel: the class.
+        build: gives the kernel from D, the number, and groups of columns that share lengthscales.
+        default: the number where none is said; None for a name without one.
+        number: the number of a kernel.
+    """
 
     kernel: type[AbstractKernel]
-    build: Callable[[int, int], AbstractKernel]
+    build: Callable[[int, int, Groups], AbstractKernel]
     default: int | None = None
     number: Callable[..., int] | None = None
 
 
-def _mixture(D: int, Q: int) -> SpectralMixture:
+_ones, _zeros = np.ones, np.zeros
+_Stationary = RBF | Matern12 | Matern32 | Matern52 | RationalQuadratic
+
+
+def _stationary(kernel: type[_Stationary]) -> Word:
+    """A kernel whose lengthscales groups of columns may share."""
+
+    def build(D: int, number: int, groups: Groups) -> _Stationary:
+        return kernel(1.0, _ones(D if groups is None else max(groups) + 1), groups=groups)
+
+    return Word(kernel, build)
+
+
+def _mixture(D: int, Q: int, groups: Groups) -> SpectralMixture:
     """Q components like an RBF of lengthscale 1, of frequencies spread evenly up to a half."""
     if Q < 1:
         raise ValueError(f"a spectral mixture needs at least 1 component, given {Q}")
@@ -38,32 +58,31 @@ def _mixture(D: int, Q: int) -> SpectralMixture:
 
 
 FOURIER = "fourier"  # random waves of a kernel: a word with arguments
-_ones, _zeros = np.ones, np.zeros
 
 WORDS: dict[str, Word] = {
-    "rbf": Word(RBF, lambda D, _: RBF(1.0, _ones(D))),
-    "matern12": Word(Matern12, lambda D, _: Matern12(1.0, _ones(D))),
-    "matern32": Word(Matern32, lambda D, _: Matern32(1.0, _ones(D))),
-    "matern52": Word(Matern52, lambda D, _: Matern52(1.0, _ones(D))),
-    "rational_quadratic": Word(RationalQuadratic, lambda D, _: RationalQuadratic(1.0, _ones(D))),
-    "periodic": Word(Periodic, lambda D, _: Periodic(1.0, _ones(D), _ones(D))),
+    "rbf": _stationary(RBF),
+    "matern12": _stationary(Matern12),
+    "matern32": _stationary(Matern32),
+    "matern52": _stationary(Matern52),
+    "rational_quadratic": _stationary(RationalQuadratic),
+    "periodic": Word(Periodic, lambda D, *_: Periodic(1.0, _ones(D), _ones(D))),
     "spectral_mixture": Word(SpectralMixture, _mixture, 3, lambda k: k.weights.shape[0]),
-    "linear": Word(Linear, lambda D, _: Linear(_ones(D), _zeros(D))),
+    "linear": Word(Linear, lambda D, *_: Linear(_ones(D), _zeros(D))),
     "polynomial": Word(
         Polynomial,
-        lambda D, n: Polynomial(weight_variance=_ones(D), degree=n, centre=_zeros(D)),
+        lambda D, n, _: Polynomial(weight_variance=_ones(D), degree=n, centre=_zeros(D)),
         2,
         lambda k: k.degree,
     ),
     "arccosine": Word(
         ArcCosine,
-        lambda D, n: ArcCosine(weight_variance=_ones(D), order=n, centre=_zeros(D)),
+        lambda D, n, _: ArcCosine(weight_variance=_ones(D), order=n, centre=_zeros(D)),
         1,
         lambda k: k.order,
     ),
     "neural_network": Word(
-        NeuralNetwork, lambda D, _: NeuralNetwork(weight_variance=_ones(D), centre=_zeros(D))
+        NeuralNetwork, lambda D, *_: NeuralNetwork(weight_variance=_ones(D), centre=_zeros(D))
     ),
-    "constant": Word(Constant, lambda D, _: Constant()),
-    "white": Word(White, lambda D, _: White()),
+    "constant": Word(Constant, lambda D, *_: Constant()),
+    "white": Word(White, lambda D, *_: White()),
 }

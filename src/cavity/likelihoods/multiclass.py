@@ -27,6 +27,7 @@ from cavity.numerics.power_limits import Power, is_exactly, with_limit_at_zero
 from cavity.numerics.qmc import normal_points
 from cavity.numerics.quadrature import Tilted, at_least
 from cavity.numerics.types import Array, Float, PRNGKeyArray
+from cavity.numerics.validation import is_whole
 
 
 @dataclasses.dataclass(frozen=True)
@@ -366,8 +367,7 @@ def checked_classes(n_classes: Any) -> int:
     Raises:
         ValueError: unless it is a whole number of at least 2.
     """
-    is_whole = isinstance(n_classes, int | np.integer) and not isinstance(n_classes, bool)
-    if not is_whole or n_classes < 2:
+    if not is_whole(n_classes) or n_classes < 2:
         raise ValueError(f"n_classes must be a whole number of at least 2, given {n_classes!r}")
     return int(n_classes)
 

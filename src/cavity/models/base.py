@@ -3,7 +3,7 @@
 import abc
 import typing
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
 from numpy.typing import ArrayLike
@@ -12,19 +12,95 @@ from cavity.inducing.base import AbstractInducing
 from cavity.inducing.features import Features
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Beliefs, Graph
-from cavity.inference.factors.slots import ObservedRows
+from cavity.inference.factors.base import Edge
+from cavity.inference.factors.exact import ExactRegression
+from cavity.inference.factors.local import LocalFactor
+from cavity.inference.factors.slots import ObservedRows, observed_rows
 from cavity.inference.graph.rows import Rows
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.random_fourier import feature_count
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import HasHeldParameters, capability
+from cavity.likelihoods.capabilities import GaussianInLatent, HasHeldParameters, capability
 from cavity.likelihoods.integrated import Integrated
 from cavity.means import AbstractMean
 from cavity.models.latent_gp import LatentGP, shared_parameters
 from cavity.numerics.power_limits import Power
+from cavity.numerics.text import plural
 from cavity.numerics.types import Scalar
 from cavity.parameters.priors import Prior
 from cavity.parameters.table import Tabled
+from cavity.weights.base import AbstractWeightPrior
+
+Part = TypeVar("Part")
+
+
+# What parts of models may be, in messages.
+EXAMPLES: dict[type, str] = {
+    AbstractKernel: "kernels, such as RBF()",
+    AbstractLikelihood: "likelihoods, such as Gaussian()",
+    AbstractInducing: "inducing, such as Points(Z)",
+    AbstractMean: "means, such as Constant()",
+    AbstractWeightPrior: "weights, such as Laplace()",
+}
+
+
+def check_part(what: str, part: Any, kind: type) -> None:
+    """Raises TypeError for a part of a model that is of another kind."""
+    if not isinstance(part, kind):
+        raise TypeError(
+            f"{what} must be an object of cavity.{EXAMPLES[kind]}; given {type(part).__name__}"
+        )
+
+
+def each_of(part: Part | tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts of all latent functions, or the one that they share."""
+    return part if isinstance(part, tuple) else (part,)
+
+
+def check_each(name: str, part: Any, functions: int, likelihood: AbstractLikelihood) -> None:
+    """Raises ValueError for a tuple of parts of another number of latent functions."""
+    given = each_of(part)
+    if given is part and len(given) != functions:
+        raise ValueError(
+            f"{type(likelihood).__name__} has {plural(functions, 'latent function')}, given a "
+            f"tuple of {plural(len(given), name)}"
+        )
+
+
+class GraphSettings(NamedTuple):
+    """How a model is laid out on rows.
+
+    Attributes:
+        power: the power of all rows (`rows.power` takes its place).
+        approximation: what stands in the place of the likelihood terms.
+        jitter: share of the mean prior variance added to the diagonal of a covariance.
+        chunk: rows worked on at a time.
+        total: the number of observed rows in all the data, where the rows are some of them.
+        scale: rows in all the data for each of the rows.
+    """
+
+    power: Power
+    approximation: AbstractApproximation
+    jitter: float | Scalar
+    chunk: int
+    total: ObservedRows | None = None
+    scale: Scalar | float = 1.0
+
+    def observed(self, rows: Rows) -> ObservedRows:
+        """The number of observed rows in all the data."""
+        return observed_rows(rows) if self.total is None else self.total
+
+
+class DataTerms(NamedTuple):
+    """The term of the rows of a table.
+
+    Attributes:
+        regressions: of Gaussian noise, where the approximation has closed forms.
+        factors: of any other likelihood.
+    """
+
+    regressions: tuple[ExactRegression, ...]
+    factors: tuple[LocalFactor, ...]
 
 
 class AbstractModel(Tabled, eqx.Module):
@@ -144,29 +220,51 @@ class AbstractModel(Tabled, eqx.Module):
         """
 
     @abc.abstractmethod
-    def graph(
+    def graph(self, rows: Rows, settings: GraphSettings) -> Graph:
+        """The model laid out for inference on these rows, which are padded data."""
+
+    @typing.final
+    def mixed_signs(self, settings: GraphSettings) -> bool:
+        """True if sites of rows may have negative precisions."""
+        concave = self.likelihood.log_concave and not self.likelihood.sampled(settings.power)
+        return not (concave or settings.approximation.convex)
+
+    @typing.final
+    def data_terms(
         self,
+        edges: tuple[Edge, ...],
         rows: Rows,
+        settings: GraphSettings,
         *,
-        power: Power,
-        approximation: AbstractApproximation,
-        jitter: float | Scalar,
-        chunk: int,
-        total: ObservedRows | None = None,
-        scale: Scalar | float = 1.0,
-    ) -> Graph:
-        """The model laid out for inference on these rows.
+        exact: bool,
+        common_mode: bool = False,
+    ) -> DataTerms:
+        """The term of rows that see the functions of the likelihood.
 
         Args:
+            edges: views of the functions.
             rows: padded data.
-            power: the power of all rows (`rows.power` takes its place).
-            approximation: what stands in the place of the likelihood terms.
-            jitter: share of the mean prior variance added to the diagonal of a covariance.
-            chunk: rows worked on at a time.
-            total: the number of observed rows in all the data, where these rows are
-                some of them.
-            scale: rows in all the data for each of these rows.
+            settings: how the model is laid out on them.
+            exact: whether rows see all of the functions.
+            common_mode: whether the likelihood depends on differences of alike functions.
         """
+        power, approximation = settings.power, settings.approximation
+        noise = capability(self.likelihood, GaussianInLatent)
+        if approximation.closed_form and noise is not None:
+            variance, volume = noise.noise_variance, None if exact else approximation.volume
+            own = ExactRegression(edges, rows, settings.chunk, variance, power, volume)
+            return DataTerms((own,), ())
+        local = LocalFactor(
+            edges=edges,
+            rows=rows,
+            chunk=settings.chunk,
+            term=approximation.term(self.likelihood, exact=exact),
+            power=power,
+            evaluation_point=approximation.evaluation_point,
+            common_mode=common_mode,
+            scale=settings.scale,
+        )
+        return DataTerms((), (local,))
 
     @abc.abstractmethod
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> Any:
@@ -211,7 +309,7 @@ class AbstractGP(AbstractModel):
     @typing.final
     def kernels(self) -> tuple[AbstractKernel, ...]:
         """The kernel of every latent function, or one that all share."""
-        return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
+        return each_of(self.kernel)
 
     @property
     @typing.final
@@ -235,7 +333,7 @@ class AbstractGP(AbstractModel):
     @typing.final
     def means(self) -> tuple[AbstractMean, ...]:
         """The mean function of every latent function, or one that all share."""
-        return self.mean if isinstance(self.mean, tuple) else (self.mean,)
+        return each_of(self.mean)
 
     @property
     @typing.final

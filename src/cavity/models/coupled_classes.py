@@ -5,7 +5,6 @@ from typing import ClassVar, cast
 import equinox as eqx
 import jax.numpy as jnp
 
-from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
@@ -33,7 +32,7 @@ from cavity.inference.variables.coupled_classes import (
 )
 from cavity.inference.variables.inducing_view import InducingView, OutputMean, inducing_view
 from cavity.kernels.base import AbstractKernel
-from cavity.models.base import AbstractGP
+from cavity.models.base import AbstractGP, GraphSettings
 from cavity.models.process import AbstractProcess
 from cavity.numerics.linalg import jittered, remainder
 from cavity.numerics.power_limits import Power
@@ -181,25 +180,15 @@ class ClassView(AbstractSiteView[AbstractClassBelief, AbstractClassVariable]):
         return marginal.latent(mean, cov), proper
 
 
-def class_graph(
-    model: AbstractGP,
-    rows: Rows,
-    *,
-    power: Power,
-    approximation: AbstractApproximation,
-    jitter: float | Scalar,
-    chunk: int,
-) -> Graph:
+def class_graph(model: AbstractGP, rows: Rows, settings: GraphSettings) -> Graph:
     """A model of several classes laid out as one variable of all their functions.
 
     Args:
         model: a `GP` with a likelihood of classes.
         rows: padded data, with labels as outputs.
-        power: the power of all rows.
-        approximation: what stands in the place of the likelihood terms.
-        jitter: share of the mean prior variance added to the diagonal of a covariance.
-        chunk: rows worked on at a time.
+        settings: how it is laid out.
     """
+    power, approximation, jitter, chunk = settings[:4]
     classes = model.likelihood.latents
     functions = class_functions(model, jitter)
     term = approximation.term(model.likelihood, exact=model.functionals is None)

@@ -1,6 +1,6 @@
 """The Gaussian process model: exact, or sparse with inducing variables."""
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -14,29 +14,17 @@ from cavity.inference.factors.slots import (
     ObservedRows,
     Private,
     Tied,
-    observed_rows,
 )
 from cavity.inference.graph.base import AbstractVariable, AbstractView
 from cavity.inference.graph.rows import SLOPES, Rows
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.means import AbstractMean, Zero
-from cavity.models.base import AbstractGP
+from cavity.models.base import AbstractGP, GraphSettings, check_each, check_part, each_of
 from cavity.models.coupled_classes import class_graph, class_process
 from cavity.models.latent_gp import LatentGP, shared_parameters
 from cavity.models.posterior import Posterior
-from cavity.models.process import IndependentProcess
-from cavity.models.table_terms import table_terms
-from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
-from cavity.numerics.types import Scalar
-
-_PARTS = {
-    "kernel": "kernels, such as RBF()",
-    "likelihood": "likelihoods, such as Gaussian()",
-    "inducing": "inducing, such as Points(Z)",
-    "mean": "means, such as Constant()",
-}
 
 
 class GP(AbstractGP):
@@ -80,18 +68,15 @@ class GP(AbstractGP):
         inducing: AbstractInducing | None = None,
         mean: AbstractMean | tuple[AbstractMean, ...] | None = None,
     ):
-        _check_part("likelihood", likelihood, AbstractLikelihood)
-        _check_part("inducing", inducing, AbstractInducing | None)
+        check_part("likelihood of a GP", likelihood, AbstractLikelihood)
+        if inducing is not None:
+            check_part("inducing of a GP", inducing, AbstractInducing)
         mean = Zero() if mean is None else mean
+        functions = likelihood.latents - len(shared_parameters(likelihood))
         for name, part, kind in (("kernel", kernel, AbstractKernel), ("mean", mean, AbstractMean)):
-            for entry in part if isinstance(part, tuple) else (part,):
-                _check_part(name, entry, kind)
-            functions = likelihood.latents - len(shared_parameters(likelihood))
-            if isinstance(part, tuple) and len(part) != functions:
-                raise ValueError(
-                    f"{type(likelihood).__name__} has {plural(functions, 'latent function')}, "
-                    f"given a tuple of {plural(len(part), name)}"
-                )
+            check_each(name, part, functions, likelihood)
+            for entry in each_of(part):
+                check_part(f"{name} of a GP", entry, kind)
         self.kernel = kernel
         self.likelihood = likelihood
         self.inducing = inducing
@@ -135,65 +120,30 @@ class GP(AbstractGP):
         """Any approximation will do."""
 
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> Posterior:
-        count, views = self.likelihood.latents, [edge.view for edge in graph.edges]
-        if len(views) < count:  # one variable for the functions of all classes
-            process = class_process(self, views[0], q[0], rows)
+        views = [edge.view for edge in graph.edges]
+        if len(views) < self.likelihood.latents:  # one variable for the functions of all classes
+            functions = [class_process(self, views[0], q[0], rows)]
         else:
             triples = zip(self.latents, views, q, strict=True)
-            functions = tuple(gp.process(view, belief, rows) for gp, view, belief in triples)
-            process = functions[0] if count == 1 else IndependentProcess(functions)
-        return Posterior(
-            model=self,
-            process=process,
-            n_inputs=rows.x.shape[-1],
-            outputs=rows.y.shape[-1] if count == 1 else count,
-            single=single,
-            side=tuple(sorted(rows.side)),
-        )
+            functions = [gp.process(view, belief, rows) for gp, view, belief in triples]
+        return Posterior.of_functions(self, functions, rows, single=single)
 
-    def graph(
-        self,
-        rows: Rows,
-        *,
-        power: Power,
-        approximation: AbstractApproximation,
-        jitter: float | Scalar,
-        chunk: int,
-        total: ObservedRows | None = None,
-        scale: Scalar | float = 1.0,
-    ) -> Graph:
-        full = not self.sparse
+    def graph(self, rows: Rows, settings: GraphSettings) -> Graph:
+        approximation, full = settings.approximation, not self.sparse
         if approximation.couples(self.likelihood):
-            return class_graph(
-                self, rows, power=power, approximation=approximation, jitter=jitter, chunk=chunk
-            )
-        concave = self.likelihood.log_concave and not self.likelihood.sampled(power)
-        signs = {"tied": approximation.tied, "mixed": not (concave or approximation.convex)}
-        laid_out = self._laid_out(rows, jitter, **signs)
+            return class_graph(self, rows, settings)
+        laid_out = self._laid_out(rows, settings)
         slots: list[AbstractSlots] = [Private()] * len(laid_out)
         if approximation.tied:
-            total = observed_rows(rows) if total is None else total
+            total = settings.observed(rows)
             slots = [self._tied(latent, total, approximation) for latent in self.latents]
-        views = [view for _, view in laid_out]
+        variables, views = zip(*laid_out, strict=True)
         edges = tuple(Edge(i, *pair) for i, pair in enumerate(zip(views, slots, strict=True)))
-        size = rows.x.shape[0] if full else chunk
         exchangeable = self.likelihood.differences and len(self.covariances) == 1
-        terms = table_terms(
-            self.likelihood,
-            approximation,
-            edges,
-            rows,
-            power,
-            size,
-            full=full,
-            common_mode=exchangeable,
-            scale=scale,
-        )
-        return Graph(
-            variables=tuple(variable for variable, _ in laid_out),
-            regressions=terms.regressions,
-            factors=terms.factors,
-        )
+        if full:
+            settings = settings._replace(chunk=rows.x.shape[0])
+        terms = self.data_terms(edges, rows, settings, exact=full, common_mode=exchangeable)
+        return Graph(variables, regressions=terms.regressions, factors=terms.factors)
 
     def _tied(
         self, latent: LatentGP, total: ObservedRows, approximation: AbstractApproximation
@@ -205,9 +155,11 @@ class GP(AbstractGP):
         return Tied(latent.size, total.per_output, groups=groups)
 
     def _laid_out(
-        self, rows: Rows, jitter: float | Scalar, **signs: bool
+        self, rows: Rows, settings: GraphSettings
     ) -> list[tuple[AbstractVariable, AbstractView]]:
         """The variable of every function and its view; functions of one kernel share them."""
+        signs = {"tied": settings.approximation.tied, "mixed": self.mixed_signs(settings)}
+        jitter = settings.jitter
         first, *others = self.latents
         count = len(self.latents) - len(shared_parameters(self.likelihood))
         found = [first.lay_out(rows, jitter, number=0, **signs)]
@@ -217,11 +169,3 @@ class GP(AbstractGP):
             else:
                 found.append(latent.lay_out(rows, jitter, number=number, **signs))
         return found
-
-
-def _check_part(name: str, part: Any, kind: Any) -> None:
-    if not isinstance(part, kind):
-        raise TypeError(
-            f"{name} of a GP must be an object of cavity.{_PARTS[name]}; given "
-            f"{type(part).__name__}"
-        )

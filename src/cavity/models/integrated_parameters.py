@@ -2,18 +2,17 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
 from jax.scipy.special import ndtri
 
 from cavity.likelihoods.capabilities import HasHeldParameters, capability
-from cavity.models.linear.linear_model import LinearModel
 from cavity.models.linear.process import LinearProcess
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.models.posterior import AbstractPosterior, Posterior
-from cavity.models.process import IndependentProcess
+from cavity.models.process import functions_of
 from cavity.numerics.tree import named
 from cavity.parameters import Fixed, Interval, Positive, Real, bijections
 from cavity.parameters.gaussian_scale import values_on
@@ -55,19 +54,15 @@ def integrated_parameters(
     """
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level}")
+    reach, parts = float(ndtri(0.5 * (1.0 + level))), [posterior]
+    found, shares = {}, np.ones(1)
     if isinstance(posterior, MixturePosterior):
-        shares = np.asarray(posterior.shares)
-        parts: Any = [
+        found, shares = _mixture_marginals(posterior, reach), np.asarray(posterior.shares)
+        parts = [
             jax.tree.map(lambda a, i=i: np.asarray(a)[i], posterior.parts)
             for i in range(len(shares))
         ]
-        several = [_every(part) for part in parts]
-    elif isinstance(posterior, Posterior):
-        shares, several = np.ones(1), [_every(posterior)]
-    else:
-        return {}
-    reach = float(ndtri(0.5 * (1.0 + level)))
-    found = _mixture_marginals(posterior, reach) if isinstance(posterior, MixturePosterior) else {}
+    several = [_every(part) for part in parts if isinstance(part, Posterior)]
     for same in zip(*several, strict=True):
         name, kind = same[0][:2]
         means, deviations = (np.stack([np.asarray(one[i]) for one in same]) for i in (2, 3))
@@ -110,7 +105,7 @@ def _likelihood_marginals(posterior: Posterior) -> Iterator[Marginal]:
     if integrated is None:
         return
     scales = integrated.scales
-    own = cast(IndependentProcess, posterior.process).functions[-len(scales.names) :]
+    own = functions_of(posterior.process)[-len(scales.names) :]
     anywhere: Any = np.zeros((1, posterior.n_inputs), scales.location.dtype)
     for name, kind, function in zip(scales.names, scales.kinds, own, strict=True):
         mean, var = function.moments(anywhere)
@@ -118,13 +113,10 @@ def _likelihood_marginals(posterior: Posterior) -> Iterator[Marginal]:
 
 
 def _prior_marginals(posterior: Posterior) -> Iterator[Marginal]:
-    if not isinstance(posterior.model, LinearModel) or posterior.model.integrated is None:
+    first = functions_of(posterior.process)[0]
+    if not isinstance(first, LinearProcess) or first.scales is None:
         return
-    process = posterior.process
-    several = posterior.model.likelihood.latents > 1
-    first = cast(IndependentProcess, process).functions[0] if several else process
-    scales = cast(LinearProcess, first).scales
-    assert scales is not None
+    scales = first.scales
     for name, kind, (mean, deviation) in zip(
         scales.names, scales.kinds, scales.marginals(), strict=True
     ):

@@ -11,7 +11,7 @@ import numpy as np
 from cavity.inference.variables.inducing_view import InducingView
 from cavity.kernels.base import AbstractKernel
 from cavity.means import AbstractMean, BayesianLinear
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractGP, AbstractModel
 from cavity.models.coupled_classes import FullClasses, SparseClasses
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.process import (
@@ -21,6 +21,7 @@ from cavity.models.process import (
     MarginalProcess,
     SparseProcess,
     function_covariances,
+    functions_of,
 )
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array
@@ -45,22 +46,11 @@ def found_mean(posterior: Posterior) -> AbstractMean | tuple[AbstractMean, ...]:
     model: Any = posterior.model
     if not isinstance(model.mean, tuple):
         return _found(posterior.process, model.mean, single=posterior.vector)
-    functions = _functions(posterior.process)
+    functions = functions_of(posterior.process)
     if len(functions) != len(model.mean):
         return model.mean
     pairs = zip(functions, model.mean, strict=True)
     return tuple(_found(function, mean, single=True) for function, mean in pairs)
-
-
-@functools.singledispatch
-def _functions(process: AbstractProcess) -> tuple[AbstractProcess, ...]:
-    """The functions of a process that are independent of each other; none of one."""
-    return ()
-
-
-@_functions.register
-def _(process: IndependentProcess) -> tuple[AbstractProcess, ...]:
-    return process.functions
 
 
 @functools.singledispatch
@@ -71,9 +61,10 @@ def with_found_mean(posterior: AbstractPosterior) -> AbstractModel:
 
 @with_found_mean.register
 def _(posterior: Posterior) -> AbstractModel:
-    if getattr(posterior.model, "mean", None) is None:
-        return posterior.model
-    return eqx.tree_at(lambda model: model.mean, posterior.model, found_mean(posterior))
+    model = posterior.model
+    if not isinstance(model, AbstractGP):
+        return model
+    return eqx.tree_at(lambda model: model.mean, model, found_mean(posterior))
 
 
 def _found(process: AbstractProcess, mean: AbstractMean, *, single: bool) -> AbstractMean:

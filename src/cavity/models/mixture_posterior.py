@@ -7,7 +7,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
@@ -108,19 +107,17 @@ class MixturePosterior(AbstractPosterior):
         return _samples_about_mean(self, X, self.chosen(shape[0], key), key)
 
     def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
-        return _predicted(self, X, side) if isinstance(X, Tracer) else _compiled(self, X, side)
+        return _predicted(self, X, side)
 
     def _average(self, values: Float[Array, "S ..."]) -> Array:
         return jnp.tensordot(self.shares, values, axes=1)
 
 
+@compiled
 def _predicted(posterior: MixturePosterior, X: Array, side: Side) -> AbstractPredictive:
     draws = jax.lax.map(lambda part: part._predicted(X, side), posterior.parts)
     log_share = jnp.log(posterior.shares).reshape(-1, *[1] * (draws.mean.ndim - 1))
     return mixed_predictive(posterior.model.likelihood, draws, log_share)
-
-
-_compiled = compiled(_predicted)
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,13 +12,14 @@ import numpy as np
 from jax.core import Tracer
 
 from cavity.inducing.slopes import columns_of
-from cavity.inference.graph.rows import SLOPES
+from cavity.inference.graph.rows import SLOPES, Rows
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.models.base import AbstractModel
 from cavity.models.contributions import contributions
 from cavity.models.process import (
     AbstractProcess,
+    IndependentProcess,
     MarginalProcess,
     function_covariances,
     moments_of_slopes,
@@ -38,7 +39,7 @@ from cavity.numerics.validation import (
 )
 from cavity.parameters.table import TabledModel
 
-# Values of one N x M matrix held at a time by predictions, and by those on a GPU.
+# Values of one N x M matrix held at a time by predictions, and on a GPU.
 BUDGET, BUDGET_ON_GPU = 1 << 22, 1 << 26
 
 
@@ -137,7 +138,7 @@ class AbstractPosterior(TabledModel, eqx.Module):
         Raises:
             ValueError: if X has the wrong number of columns or is not finite.
         """
-        mean, spread = self._map_chunks(_moments, self._inputs(X))
+        mean, spread = self._map_chunks(_moments, self.checked_inputs(X))
         return Marginals(self._shape(mean), self._shape(variances(spread)))
 
     def joint(self, X: Any) -> Joint:
@@ -150,7 +151,7 @@ class AbstractPosterior(TabledModel, eqx.Module):
             ValueError: if X has the wrong number of columns or is not finite.
             MemoryError: if the covariances between so many rows do not fit into it.
         """
-        X = self._inputs(X)
+        X = self.checked_inputs(X)
         with naming_covariance(X.shape[0], self.outputs):
             mean, _ = self._map_chunks(_moments, X)
             cov = function_covariances(covariance_between_rows(self, X))
@@ -171,7 +172,7 @@ class AbstractPosterior(TabledModel, eqx.Module):
             ValueError: if X has the wrong number of columns or is not finite.
             MemoryError: if the covariances between so many rows do not fit into it.
         """
-        X = self._inputs(X)
+        X = self.checked_inputs(X)
         with naming_covariance(X.shape[0], self.outputs):
             mean, _ = self._map_chunks(_moments, X)
             draws = mean + self._about_mean(X, (n, *mean.shape), key)
@@ -202,7 +203,7 @@ class AbstractPosterior(TabledModel, eqx.Module):
         Raises:
             ValueError: if X is unusable, or noise variances are missing or unusable.
         """
-        X = self._inputs(X)
+        X = self.checked_inputs(X)
         side: Any = check_side(rows, X.shape[0])
         check_side_names(side, self.model.side, "this model")
         missing = [name for name in self.side if name not in side and name != SLOPES]
@@ -220,17 +221,14 @@ class AbstractPosterior(TabledModel, eqx.Module):
         Raises:
             ValueError: if X has the wrong number of columns or is not finite.
         """
-        return self._inputs(X)
-
-    def moments_at(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
-        """`moments` at any number of checked inputs, in chunks."""
-        return self._map_chunks(_moments, X)
-
-    def _inputs(self, X: Any) -> Float[Array, "n D"]:
         X = float_array("X", X)
         check_columns("X", X, self.n_inputs)
         check_finite("X", X)
         return X
+
+    def moments_at(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
+        """`moments` at any number of checked inputs, in chunks."""
+        return self._map_chunks(_moments, X)
 
     def _shape(self, x: Array) -> Float[Array, "n *P"]:
         # not jnp.asarray, which compiles for every shape
@@ -243,8 +241,7 @@ class AbstractPosterior(TabledModel, eqx.Module):
         n = inputs.shape[0]
         budget = BUDGET if jax.default_backend() == "cpu" else BUDGET_ON_GPU
         chunk = max(1 << max((budget // max(self.size, 1)).bit_length() - 1, 0), 64)
-        size = min(chunk, padded_size(n))
-        parts = []
+        size, parts = min(chunk, padded_size(n)), []
         for start in range(0, n, size):
             part = inputs[start : start + size]
             rows = part.shape[0]
@@ -282,9 +279,7 @@ def covariance_between_rows(posterior: AbstractPosterior, X: Array) -> Array:
     return cov.at[diagonal].set(variances(spread).T)
 
 
-@compiled
-def _root(cov: Array) -> Float[Array, "B F F"]:
-    return root_of(cov)
+_root = compiled(root_of)
 
 
 class Posterior(AbstractPosterior):
@@ -301,6 +296,21 @@ class Posterior(AbstractPosterior):
     outputs: int = eqx.field(static=True)
     single: bool = eqx.field(static=True)
     side: tuple[str, ...] = eqx.field(static=True, default=())
+
+    @classmethod
+    def of_functions(
+        cls, model: AbstractModel, parts: Sequence[AbstractProcess], rows: Rows, *, single: bool
+    ) -> "Posterior":
+        """The posterior of one function, or of several that are independent of each other."""
+        latents = model.likelihood.latents
+        return cls(
+            model=model,
+            process=parts[0] if len(parts) == 1 else IndependentProcess(tuple(parts)),
+            n_inputs=rows.x.shape[-1],
+            outputs=rows.y.shape[-1] if latents == 1 else latents,
+            single=single,
+            side=tuple(sorted(rows.side)),
+        )
 
     @property
     def size(self) -> int:
@@ -325,7 +335,7 @@ class Posterior(AbstractPosterior):
         Raises:
             ValueError: for unusable inputs, no such column, and a kernel without slopes.
         """
-        X = self._inputs(X)
+        X = self.checked_inputs(X)
         columns = columns_of("column", column, X.shape[0], self.n_inputs)
         mean, spread = _slopes(self, X, jnp.asarray(columns, X.dtype))
         return Marginals(self._shape(mean), self._shape(spread))
@@ -349,7 +359,7 @@ class Posterior(AbstractPosterior):
         References:
             van der Wilk (2018), item 93.
         """
-        mean, var = contributions(self.process, self._inputs(X), sparse=self.model.sparse)
+        mean, var = contributions(self.process, self.checked_inputs(X), sparse=self.model.sparse)
         return Marginals(*(a[..., 0] if self.vector else a for a in (mean, var)))
 
     def of_function(self, i: int) -> "Posterior":
@@ -383,16 +393,8 @@ class Posterior(AbstractPosterior):
         return _predictive(self.model.likelihood, mean, spread, side)
 
 
-def _predictive(
-    likelihood: AbstractLikelihood, mean: Array, var: Array, side: Side
-) -> AbstractPredictive:
-    if isinstance(mean, Tracer):
-        return likelihood.predictive(mean, var, side)
-    return _compiled_predictive(likelihood, mean, var, side)
-
-
 @compiled
-def _compiled_predictive(
+def _predictive(
     likelihood: AbstractLikelihood, mean: Array, var: Array, side: Side
 ) -> AbstractPredictive:
     return likelihood.predictive(mean, var, side)

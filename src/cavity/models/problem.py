@@ -12,7 +12,7 @@ from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.past import Past, with_past
 from cavity.inference.problem import AbstractGraphBuilder
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractModel, GraphSettings
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Scalar
 from cavity.parameters import units
@@ -60,15 +60,8 @@ class ModelOnRows(AbstractGraphBuilder):
         return any(unit.output != 0 for unit in jax.tree.leaves(units(self.model.likelihood)))
 
     def graph(self, jitter: Scalar) -> Graph:
-        graph = self.model.graph(
-            self.rows,
-            power=self.power,
-            approximation=self.approximation,
-            jitter=jitter,
-            chunk=self.chunk,
-            total=self.total,
-            scale=self.scale,
-        )
+        layout = (self.power, self.approximation, jitter, self.chunk, self.total, self.scale)
+        graph = self.model.graph(self.rows, GraphSettings(*layout))
         if self.past is None:
             return graph
         past = self.past

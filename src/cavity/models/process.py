@@ -284,6 +284,17 @@ class IndependentProcess(AbstractProcess):
         return jnp.concatenate([function.covariance(X) for function in self.functions])
 
 
+@functools.singledispatch
+def functions_of(process: AbstractProcess) -> tuple[AbstractProcess, ...]:
+    """The independent functions of a process, one or several."""
+    return (process,)
+
+
+@functions_of.register
+def _(process: IndependentProcess) -> tuple[AbstractProcess, ...]:
+    return process.functions
+
+
 class MarginalProcess(AbstractProcess):
     """One of the functions of a process.
 

@@ -1,13 +1,11 @@
 """The posterior process as an equal mixture over draws of parameters and functions."""
 
 import dataclasses
-from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.scipy.linalg import solve_triangular
 
 from cavity.kernels.base import AbstractKernel
@@ -140,12 +138,11 @@ class SampledPosterior(AbstractPosterior):
         return _samples_about_mean(self, X, self.chosen(shape[0], key), key)
 
     def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
-        mean, var = self._map_chunks(_each, self._inputs(X))
+        mean, var = self._map_chunks(_each, self.checked_inputs(X))
         mean, var, side = along_draws(
             mean, var, side, several=self.model.likelihood.latents > 1, single=self.single
         )
-        combine: Callable = draws_predictive if isinstance(mean, Tracer) else _compiled
-        return combine(self.draws.likelihood, mean, var, side)
+        return _mixed(self.draws.likelihood, mean, var, side)
 
 
 @compiled
@@ -154,7 +151,7 @@ def _each(posterior: SampledPosterior, X: Array) -> tuple[Array, Array]:
 
 
 @compiled
-def _compiled(
+def _mixed(
     likelihoods: AbstractLikelihood, mean: Array, var: Array, side: Side
 ) -> AbstractPredictive:
     return draws_predictive(likelihoods, mean, var, side)

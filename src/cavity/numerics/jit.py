@@ -104,7 +104,7 @@ class Bound(Generic[T]):
     def __call__(self, *args: Any) -> T:
         """The function's value; arguments are trees of arrays, numpy's or JAX's."""
         taken = _taken_apart((args, {}))
-        key, arrays = _Key(self.fixed, taken), self.arrays + taken.arrays
+        key, arrays = _Key(self.fixed.fn, taken, self.fixed), self.arrays + taken.arrays
         return key.value(arrays) if _is_traced(taken.arrays) else PROGRAMS.run(key, arrays)
 
 
@@ -175,15 +175,17 @@ class _Key:
     """Key of a compiled program; calls with equal keys share the program.
 
     Args:
-        fn: the function, or the key of one whose first arguments are bound.
+        fn: the function.
         taken: its arguments, or those that are not bound.
+        bound: the key of the function with those that are; None for none.
     """
 
-    def __init__(self, fn: "Callable[..., Any] | _Key", taken: _Taken):
-        self.fn, self.structure, self.static = fn, taken.structure, taken.static
+    def __init__(self, fn: Callable[..., Any], taken: _Taken, bound: "_Key | None" = None):
+        self.fn, self.bound = fn, bound
+        self.structure, self.static = taken.structure, taken.static
         kinds = tuple(map(_kind, taken.arrays))
         constants = tuple((place, *_constant(leaf)) for place, leaf in self.static)
-        self.parts = (fn, self.structure, constants, kinds, *_settings())
+        self.parts = (fn, bound, self.structure, constants, kinds, *_settings())
         self.hash = hash(self.parts)
         self.count = taken.count
 
@@ -195,19 +197,17 @@ class _Key:
 
     def value(self, arrays: list[Any]) -> Any:
         """The function's value for arguments with these arrays."""
-        bound, fn = (), self.fn
-        if isinstance(fn, _Key):
+        bound = ()
+        if self.bound is not None:
             first = len(arrays) - (self.count - len(self.static))
-            (bound, _), arrays = fn.taken().together(arrays[:first]), arrays[first:]
-            fn = fn.fn
+            (bound, _), arrays = self.bound.taken().together(arrays[:first]), arrays[first:]
         args, kwargs = self.taken().together(arrays)
-        function: Any = fn
-        return function(*bound, *args, **kwargs)
+        return self.fn(*bound, *args, **kwargs)
 
     @property
     def name(self) -> str:
         """The name of the function."""
-        return self.fn.name if isinstance(self.fn, _Key) else getattr(self.fn, "__name__", "run")
+        return getattr(self.fn, "__name__", "run")
 
     def taken(self) -> _Taken:
         """The arguments without their arrays."""

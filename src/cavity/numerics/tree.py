@@ -31,8 +31,4 @@ def with_named(tree: Tree, values: Mapping[str, Any]) -> Tree:
 
 def dotted(path: tuple[Any, ...]) -> str:
     """The name of a leaf from JAX's path to it, such as `kernel.lengthscale`."""
-    parts = []
-    for key in path:
-        part = getattr(key, "name", getattr(key, "idx", getattr(key, "key", key)))
-        parts.append(str(part))
-    return ".".join(parts)
+    return jax.tree_util.keystr(path, simple=True, separator=".")

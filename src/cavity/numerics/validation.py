@@ -41,6 +41,11 @@ def float_array(name: str, value: Any) -> Any:
     return array
 
 
+def is_whole(value: object) -> bool:
+    """True for a whole number of Python or numpy; truth values are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def _wide() -> bool:
     return bool(jax.config.read("jax_enable_x64"))
 

@@ -2,19 +2,18 @@
 
 import dataclasses
 import difflib
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from cavity.numerics.tree import named, with_named
 from cavity.parameters.priors import Flat, Prior, flat
 from cavity.parameters.trees import (
     FIXED,
+    INTEGRATED,
     Bijection,
-    Fixed,
     Interval,
     Positive,
     Real,
@@ -22,6 +21,7 @@ from cavity.parameters.trees import (
 )
 
 Model = TypeVar("Model")
+HELD = FIXED, INTEGRATED
 EXAMPLES = {
     "fixed": '{"likelihood.variance": 0.1}',
     "bounds": '{"kernel.lengthscale": (0.1, 10.0)}',
@@ -73,7 +73,7 @@ class Constraints:
         self._check(own)
         found: dict[str, Bijection] = dict.fromkeys(self.fixed, FIXED)
         for name, bounds in self.bounds.items():
-            frozen = stage and isinstance(own[name], Fixed)
+            frozen = stage and own[name] in HELD
             found[name] = own[name] if frozen else _within(name, own[name], bounds)
         return with_named(chosen, found)
 
@@ -149,13 +149,13 @@ def asked_constraints(fixed: object, bounds: object, priors: object) -> Constrai
         ValueError: for what is no dict by name.
     """
     found: list[Mapping[str, object]] = []
-    for (name, example), asked in zip(EXAMPLES.items(), (fixed, bounds, priors), strict=True):
-        by_name = isinstance(asked, Mapping) and all(isinstance(each, str) for each in asked)
-        if not (by_name or asked is None):
+    for (name, example), given in zip(EXAMPLES.items(), (fixed, bounds, priors), strict=True):
+        asked = {} if given is None else given
+        if not isinstance(asked, Mapping) or not all(isinstance(each, str) for each in asked):
             raise ValueError(
                 f"{name} is a dict by dotted name, such as {example}; given {asked!r}"
             )
-        found.append(cast(Mapping[str, object], asked or {}))
+        found.append(asked)
     return Constraints(*found)
 
 
@@ -166,9 +166,7 @@ def _value(name: str, value: object, own: Any) -> np.ndarray:
         ValueError: for what is no number, and for other shapes.
     """
     try:
-        return np.array(
-            np.broadcast_to(np.asarray(cast(ArrayLike, value), np.float64), np.shape(own))
-        )
+        return np.array(np.broadcast_to(np.asarray(value, np.float64), np.shape(own)))
     except (TypeError, ValueError):
         raise ValueError(
             f"{name} is fixed at a number or an array of shape {np.shape(own)}, given {value!r}"
@@ -181,18 +179,17 @@ def _within(name: str, domain: Bijection, bounds: object) -> Bijection:
     Raises:
         ValueError: for bounds that are none, and for parameters that are not learned.
     """
-    if isinstance(domain, Fixed):
+    if domain in HELD:
         raise ValueError(f"{name} is not learned: leave its bounds out")
     try:
-        ends = () if isinstance(bounds, Set | Mapping) else cast(Iterable[Any], bounds)
-        low, high = (None if end is None else _number(end) for end in ends)
+        low, high = (None if end is None else _number(end) for end in np.asarray(bounds, object))
         if low is high is None:
             raise ValueError
     except (TypeError, ValueError):
         raise ValueError(
             f"bounds of {name} are a pair of numbers, one of which may be None; given {bounds!r}"
         ) from None
-    least, most = getattr(domain, "lower", -np.inf), getattr(domain, "upper", np.inf)
+    least, most = domain.lower, domain.upper
     low = float(least if low is None else np.maximum(least, low))
     high = float(most if high is None else np.minimum(most, high))
     if not low < high:  # NaN is in no order
@@ -238,10 +235,8 @@ def _check_density(name: str, prior: Prior, value: Any) -> None:
         )
 
 
-def _inside(values: np.ndarray, domain: Any) -> np.ndarray:
+def _inside(values: np.ndarray, domain: Bijection) -> np.ndarray:
     """Values moved to within a domain, a tenth of its width from its nearer end."""
-    if isinstance(domain, Real):
-        return values
     low, high = domain.lower, domain.upper
     width = high - low if np.isfinite(high) else max(low, 1.0)
     nearest = np.clip(values, low + 0.1 * width, high - 0.1 * width if np.isfinite(high) else None)

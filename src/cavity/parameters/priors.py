@@ -8,7 +8,7 @@ whose modes have a meaning of their own.
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -51,47 +51,68 @@ def _shown(value: Numbers) -> str:
     return few if each.size == 1 else f"[{few}{', ...' if each.size > 4 else ''}]"
 
 
-def _check_positive(**values: Any) -> None:
-    for name, value in values.items():
-        if not np.all(np.asarray(value, float) > 0):
-            raise ValueError(f"{name} of a prior must be positive, given {value}")
+class _Density(abc.ABC):
+    """A density with numbers that are positive, and print as they are given."""
+
+    _shares: ClassVar[tuple[str, ...]] = ()  # numbers between 0 and 1
+    _signed: ClassVar[tuple[str, ...]] = ()  # numbers of either sign
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            array = np.asarray(value, float)
+            if name in self._shares and not np.all((array > 0.0) & (array < 1.0)):
+                raise ValueError(f"{name} of a prior must lie between 0 and 1, given {value}")
+            if name not in self._signed and not np.all(array > 0):
+                raise ValueError(f"{name} of a prior must be positive, given {value}")
+
+    @abc.abstractmethod
+    def log_prob(self, value: Array) -> Array:
+        """The log density of a value."""
+
+    @abc.abstractmethod
+    def log_prob_where_learned(self, value: Array) -> Array:
+        """The log density by which values are learned."""
+
+    def __str__(self) -> str:
+        numbers = f"({', '.join(map(_shown, vars(self).values()))})" if vars(self) else ""
+        return f"{type(self).__name__.lower()}{numbers}"
+
+
+class _OfValue(_Density):
+    """A density that learning takes as it is."""
+
+    def log_prob_where_learned(self, value: Array) -> Array:
+        return self.log_prob(value)
 
 
 @dataclasses.dataclass(frozen=True)
-class Flat:
+class Flat(_OfValue):
     """No preference: a log density of zero everywhere."""
 
     def log_prob(self, value: Array) -> Array:
         return jnp.zeros_like(value)
 
-    def __str__(self) -> str:
-        return "flat"
-
 
 @dataclasses.dataclass(frozen=True)
-class Normal:
+class Normal(_OfValue):
     """Normal density with a mean and a standard deviation.
 
     Both are one number, or tuples with one for each entry of the parameter.
     """
 
+    _signed: ClassVar[tuple[str, ...]] = ("mean",)
+
     mean: Numbers = 0.0
     std: Numbers = 1.0
-
-    def __post_init__(self) -> None:
-        _check_positive(std=self.std)
 
     def log_prob(self, value: Array) -> Array:
         # log N(x; μ, s²)
         z = (value - np.asarray(self.mean)) / np.asarray(self.std)
         return -0.5 * z**2 - np.log(self.std) - 0.5 * np.log(2 * np.pi)
 
-    def __str__(self) -> str:
-        return f"normal({_shown(self.mean)}, {_shown(self.std)})"
-
 
 @dataclasses.dataclass(frozen=True)
-class LogNormal:
+class LogNormal(_OfValue):
     """Density of exp(z), z normal: `median` is exp of the mean of z, `std` is that of z.
 
     Both are one number, or tuples with one for each entry of the parameter.
@@ -100,98 +121,67 @@ class LogNormal:
     median: Numbers = 1.0
     std: Numbers = 1.0
 
-    def __post_init__(self) -> None:
-        _check_positive(median=self.median, std=self.std)
-
     def log_prob(self, value: Array) -> Array:
         z = (jnp.log(value) - np.log(self.median)) / np.asarray(self.std)
         return -0.5 * z**2 - jnp.log(value) - np.log(self.std) - 0.5 * np.log(2 * np.pi)
 
-    def __str__(self) -> str:
-        return f"lognormal({_shown(self.median)}, {_shown(self.std)})"
-
 
 @dataclasses.dataclass(frozen=True)
-class LogitNormal:
+class LogitNormal(_OfValue):
     """Density of 1 / (1 + exp(-z)), z normal: `median` is that at the mean of z, `std` that of z.
 
     Both are one number, or tuples with one for each entry of the parameter.
     """
 
+    _shares: ClassVar[tuple[str, ...]] = ("median",)
+
     median: Numbers = 0.5
     std: Numbers = 1.0
-
-    def __post_init__(self) -> None:
-        _check_positive(std=self.std)
-        median = np.asarray(self.median, float)
-        if not np.all((median > 0.0) & (median < 1.0)):
-            raise ValueError(f"median of a prior must lie between 0 and 1, given {self.median}")
 
     def log_prob(self, value: Array) -> Array:
         median, std = np.asarray(self.median), np.asarray(self.std)
         z = (jnp.log(value) - jnp.log1p(-value) - np.log(median) + np.log1p(-median)) / std
         return -0.5 * z**2 - jnp.log(value * (1.0 - value)) - np.log(std) - 0.5 * np.log(2 * np.pi)
 
-    def __str__(self) -> str:
-        return f"logitnormal({_shown(self.median)}, {_shown(self.std)})"
-
 
 @dataclasses.dataclass(frozen=True)
-class HalfNormal:
+class HalfNormal(_OfValue):
     """Density of |z|, z normal with mean zero and the given scale."""
 
     scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_positive(scale=self.scale)
 
     def log_prob(self, value: Array) -> Array:
         inside = -0.5 * (value / self.scale) ** 2 - np.log(self.scale) + 0.5 * np.log(2 / np.pi)
         return cast(Array, jnp.where(value >= 0, inside, -jnp.inf))
 
-    def __str__(self) -> str:
-        return f"halfnormal({self.scale:g})"
-
 
 @dataclasses.dataclass(frozen=True)
-class Gamma:
+class Gamma(_OfValue):
     """Gamma density with a shape and a rate (mean shape / rate)."""
 
     shape: float
     rate: float
-
-    def __post_init__(self) -> None:
-        _check_positive(shape=self.shape, rate=self.rate)
 
     def log_prob(self, value: Array) -> Array:
         # log xᵃ⁻¹ e^(-bx) bᵃ / Γ(a)
         constant = self.shape * np.log(self.rate) - gammaln(self.shape)
         return (self.shape - 1) * jnp.log(value) - self.rate * value + constant
 
-    def __str__(self) -> str:
-        return f"gamma({self.shape:g}, {self.rate:g})"
-
 
 @dataclasses.dataclass(frozen=True)
-class InverseGamma:
+class InverseGamma(_OfValue):
     """Density of 1/z, z gamma with the given shape and rate `scale`."""
 
     shape: float
     scale: float
 
-    def __post_init__(self) -> None:
-        _check_positive(shape=self.shape, scale=self.scale)
-
     def log_prob(self, value: Array) -> Array:
         constant = self.shape * np.log(self.scale) - gammaln(self.shape)
         return -(self.shape + 1) * jnp.log(value) - self.scale / value + constant
 
-    def __str__(self) -> str:
-        return f"inversegamma({self.shape:g}, {self.scale:g})"
-
 
 @dataclasses.dataclass(frozen=True)
-class Beta:
+class Beta(_Density):
     """Beta density of a share; uniform with both numbers 1, where nothing is known of it.
 
     Learning uses the density of the logit: that of the share has its mode at 0 or 1 where a number
@@ -205,9 +195,6 @@ class Beta:
     a: float = 1.0
     b: float = 1.0
 
-    def __post_init__(self) -> None:
-        _check_positive(a=self.a, b=self.b)
-
     def log_prob(self, value: Array) -> Array:
         return self.log_prob_where_learned(value) - jnp.log(value) - jnp.log1p(-value)
 
@@ -216,44 +203,26 @@ class Beta:
         constant = gammaln(self.a + self.b) - gammaln(self.a) - gammaln(self.b)
         return self.a * jnp.log(value) + self.b * jnp.log1p(-value) + constant
 
-    def __str__(self) -> str:
-        return f"beta({self.a:g}, {self.b:g})"
 
-
-class _OfLogarithm(abc.ABC):
+class _OfLogarithm(_Density):
     """A density of the value that learning takes as that of its logarithm.
 
     Numbers, not types, of a compiled program: priors that differ in them share one.
     """
 
-    def __post_init__(self) -> None:
-        _check_positive(**self._numbers)
-
-    @abc.abstractmethod
-    def log_prob_where_learned(self, value: Array) -> Array:
-        """The log density of log(value)."""
-
     def log_prob(self, value: Array) -> Array:
         return self.log_prob_where_learned(value) - jnp.log(value)
 
-    @property
-    def _numbers(self) -> dict[str, Any]:
-        own: Any = self
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(own)}
-
     def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
-        return tuple(self._numbers.values()), None
+        return tuple(vars(self).values()), None
 
     @classmethod
     def tree_unflatten(cls, _: None, children: tuple[Any, ...]) -> Any:
         own: Any = cls
         new = object.__new__(cls)  # what JAX puts in the place of numbers is not checked
-        for field, child in zip(dataclasses.fields(own), children, strict=True):
-            object.__setattr__(new, field.name, child)
+        names = (field.name for field in dataclasses.fields(own))
+        vars(new).update(zip(names, children, strict=True))
         return new
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__.lower()}({', '.join(map(_shown, self._numbers.values()))})"
 
 
 @jax.tree_util.register_pytree_node_class
@@ -304,8 +273,8 @@ class LogInverseGamma(_OfLogarithm):
         return a * jnp.log(ratio) - ratio - gammaln(a)
 
 
-_OnScale = Beta | LogStudentT | LogInverseGamma
-Prior = Flat | Normal | LogNormal | LogitNormal | HalfNormal | Gamma | InverseGamma | _OnScale
+_OfPositive = LogNormal | LogitNormal | HalfNormal | Gamma | InverseGamma | Beta
+Prior = Flat | Normal | _OfPositive | LogStudentT | LogInverseGamma
 
 
 def flat(model: Model) -> Model:
@@ -313,7 +282,7 @@ def flat(model: Model) -> Model:
 
     Edit it with `equinox.tree_at` and hand it to `cavity.fit`.
     """
-    return describe(model, lambda field, value: Flat())
+    return describe(model, lambda declared, value: Flat())
 
 
 def log_prior(model: PyTree, prior_tree: PyTree) -> Scalar:
@@ -337,12 +306,7 @@ def learned_with(model: PyTree, prior_tree: PyTree) -> Scalar:
     `LogInverseGamma` prior, and of the logit for those with a `Beta` prior. Arguments and errors
     are those of `log_prior`.
     """
-
-    def term(prior: Any, value: Array) -> Array:
-        other = isinstance(prior, _OnScale)
-        return prior.log_prob_where_learned(value) if other else prior.log_prob(value)
-
-    return _sum(model, prior_tree, term)
+    return _sum(model, prior_tree, lambda prior, value: prior.log_prob_where_learned(value))
 
 
 def _sum(model: PyTree, prior_tree: PyTree, term: Callable[[Any, Array], Array]) -> Scalar:
@@ -351,7 +315,8 @@ def _sum(model: PyTree, prior_tree: PyTree, term: Callable[[Any, Array], Array])
         "LogNormal(1.0, 0.5)"
     )
     total = jnp.zeros(())
-    for _, value, prior in entries(model, prior_tree, Prior, wanted):
-        if isinstance(prior, Prior) and not isinstance(prior, Flat):
+    flat = Flat()
+    for _, value, prior in entries(model, prior_tree, Prior, wanted, flat):
+        if prior != flat:
             total = total + jnp.sum(term(prior, value))
     return total

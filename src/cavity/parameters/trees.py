@@ -18,6 +18,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import GetAttrKey, KeyPath, default_registry
 
 from cavity.numerics.text import plural
 from cavity.numerics.tree import dotted, is_entry
@@ -30,6 +31,8 @@ Model = TypeVar("Model")
 class Real:
     """The whole line: the optimiser moves the value itself."""
 
+    lower: ClassVar[float] = -np.inf
+    upper: ClassVar[float] = np.inf
     free: ClassVar[bool] = True
 
     def to_real(self, value: Array) -> Array:
@@ -107,6 +110,8 @@ class Interval:
 class Fixed:
     """Not moved at all."""
 
+    lower: ClassVar[float] = -np.inf
+    upper: ClassVar[float] = np.inf
     free: ClassVar[bool] = False
 
     def to_real(self, value: Array) -> Array:
@@ -220,31 +225,29 @@ def _optional_array(value: Any) -> Any:
 # -------------------------------------------------------------------------- shadow trees
 
 
-def describe(model: Model, leaf: Callable[[dataclasses.Field | None, Array], Any]) -> Model:
-    """A tree of the model's structure with `leaf(field, value)` in place of each float array.
+def describe(model: Model, leaf: Callable[[Mapping[str, Any], Array], Any]) -> Model:
+    """A tree of the model's structure with `leaf(declared, value)` in place of each float array.
 
-    `field` is the dataclass field that declares the array, None for an undeclared one.
+    `declared` is the metadata of the field of the array, and tells whether a field above it is
+    `dimensionless`; it is empty for an undeclared one.
     """
-    return _shadow(model, None, leaf)
+
+    def entry(path: KeyPath, value: Any) -> Any:
+        return leaf(_declared(model, path), value) if _is_float(value) else value
+
+    return jax.tree_util.tree_map_with_path(entry, model)
 
 
-def _shadow(node: PyTree, field: dataclasses.Field | None, leaf: Callable) -> PyTree:
-    if isinstance(node, eqx.Module):
-        children = [f for f in dataclasses.fields(node) if not f.metadata.get("static", False)]
-        names = [f.name for f in children]
-        values = [_shadow(getattr(node, f.name), f, leaf) for f in children]
-        kept = [i for i, n in enumerate(names) if getattr(node, n) is not None]
-        if not kept:
-            return node
-        return eqx.tree_at(
-            lambda m: [getattr(m, names[i]) for i in kept],
-            node,
-            [values[i] for i in kept],
-            is_leaf=lambda x: x is None,
-        )
-    if isinstance(node, tuple | list):
-        return type(node)(_shadow(child, field, leaf) for child in node)
-    return leaf(field, node) if _is_float(node) else node
+def _declared(node: PyTree, path: KeyPath) -> dict[str, Any]:
+    """What the field of a leaf says, and those on the way to it of units."""
+    declared: Mapping[str, Any] = {}
+    inside = False
+    for key in path:
+        if isinstance(key, GetAttrKey):
+            declared = type(node).__dataclass_fields__[key.name].metadata
+            inside = inside or declared.get("dimensionless", False)
+        node = dict(default_registry.flatten_one_level_with_keys(node)[0])[key]
+    return {**declared, "dimensionless": inside}
 
 
 def _is_float(node: object) -> bool:
@@ -259,7 +262,7 @@ def bijections(model: Model) -> Model:
         b = bijections(model)
         b = eqx.tree_at(lambda m: m.likelihood.variance, b, FIXED)
     """
-    return describe(model, lambda field, _: _metadata(field).get("domain", Real()))
+    return describe(model, lambda declared, _: declared.get("domain", Real()))
 
 
 def units(model: Model) -> Model:
@@ -268,34 +271,12 @@ def units(model: Model) -> Model:
     Below a field marked `dimensionless`, as the second factor of a product of kernels is, the
     units of the output do not count.
     """
-    tree = describe(model, lambda field, _: _metadata(field).get("units", Units()))
-    return _without_output(tree, dimensionless=False)
 
+    def entry(declared: Mapping[str, Any], _: Array) -> Units:
+        own = declared.get("units", Units())
+        return dataclasses.replace(own, output=0) if declared["dimensionless"] else own
 
-def _without_output(node: PyTree, *, dimensionless: bool) -> PyTree:
-    if isinstance(node, Units):
-        return dataclasses.replace(node, output=0) if dimensionless else node
-    if isinstance(node, tuple | list):
-        return type(node)(_without_output(n, dimensionless=dimensionless) for n in node)
-    if not isinstance(node, eqx.Module):
-        return node
-    for field in dataclasses.fields(node):
-        if field.metadata.get("static", False):
-            continue
-        inside = dimensionless or field.metadata.get("dimensionless", False)
-        child = getattr(node, field.name)
-        if inside and isinstance(child, Units | eqx.Module | tuple | list):
-            new = _without_output(child, dimensionless=True)
-        elif isinstance(child, eqx.Module | tuple | list):
-            new = _without_output(child, dimensionless=False)
-        else:
-            continue
-        node = eqx.tree_at(lambda m, name=field.name: getattr(m, name), node, new)
-    return node
-
-
-def _metadata(field: dataclasses.Field | None) -> Mapping[str, Any]:
-    return {} if field is None else field.metadata
+    return describe(model, entry)
 
 
 def entries(
@@ -304,6 +285,7 @@ def entries(
     kinds: type | types.UnionType = Bijection,
     wanted: str = "of a tree of bijections must be a Real, Positive, Interval, FIXED or "
     "INTEGRATED (the classes, not the declarations of fields)",
+    other: Any = FIXED,
 ) -> list[tuple[str, Any, Any]]:
     """Dotted name, value and shadow entry of each leaf of a model, in order.
 
@@ -312,6 +294,7 @@ def entries(
         shadow: a shadow tree of it, possibly edited.
         kinds: what the entries of float arrays may be.
         wanted: the same in words.
+        other: the entry of what is no float array.
 
     Raises:
         ValueError: if the trees differ in structure.
@@ -327,8 +310,8 @@ def entries(
         )
     found = []
     for (path, value), entry in zip(values, shadows, strict=True):
-        name = dotted(path)
-        if _is_float(value) and not isinstance(entry, kinds):
+        name, entry = dotted(path), entry if _is_float(value) else other
+        if not isinstance(entry, kinds):
             given = repr(entry) if len(repr(entry)) < 60 else type(entry).__name__
             raise TypeError(f"the entry {name} {wanted}, given {given}")
         found.append((name, value, entry))
@@ -353,7 +336,7 @@ def from_real(vector: Float[Array, " parameters"], model: Model, bijection_tree:
     """
     new, start = [], 0
     for _, value, b in entries(model, bijection_tree):
-        if isinstance(b, Bijection) and b.free:
+        if b.free:
             size = int(np.size(value))
             part = vector[start : start + size].reshape(np.shape(value))
             new.append(b.from_real(part))
@@ -395,6 +378,4 @@ def free_parts(model: PyTree, bijection_tree: PyTree, *shadows: PyTree) -> list[
     """
     columns = [jax.tree.leaves(tree, is_leaf=is_entry) for tree in shadows]
     rows = zip(entries(model, bijection_tree), *columns, strict=True)
-    return [
-        (value, b, *more) for (_, value, b), *more in rows if isinstance(b, Bijection) and b.free
-    ]
+    return [(value, b, *more) for (_, value, b), *more in rows if b.free]

@@ -17,6 +17,9 @@ from cavity.numerics.types import Array, Float
 ANGLES, ANGLES_OF_PAIRS, NODES, NODES_OF_PAIRS = 16, 24, 48, 24
 
 
+Pair = tuple[Float[Array, "..."], Float[Array, "..."]]
+
+
 class AbstractActivation(eqx.Module):
     """Activation function of a hidden unit of input h, and its moments.
 
@@ -37,12 +40,7 @@ class AbstractActivation(eqx.Module):
         r"""$\operatorname{Var} g(h)$, never negative."""
 
     @abc.abstractmethod
-    def covariance(
-        self,
-        m: tuple[Float[Array, "..."], Float[Array, "..."]],
-        v: tuple[Float[Array, "..."], Float[Array, "..."]],
-        c: Float[Array, "..."],
-    ) -> Float[Array, "..."]:
+    def covariance(self, m: Pair, v: Pair, c: Float[Array, "..."]) -> Float[Array, "..."]:
         """Covariance of the outputs at two inputs with these means, variances and covariance."""
 
 
@@ -65,12 +63,7 @@ class Erf(AbstractActivation):
         half = v / (1.0 + v + jnp.sqrt(1.0 + 2.0 * v))
         return _angle_integral(lambda sine, _: -(a**2) / (1.0 + sine), half, ANGLES)
 
-    def covariance(
-        self,
-        m: tuple[Float[Array, "..."], Float[Array, "..."]],
-        v: tuple[Float[Array, "..."], Float[Array, "..."]],
-        c: Float[Array, "..."],
-    ) -> Float[Array, "..."]:
+    def covariance(self, m: Pair, v: Pair, c: Float[Array, "..."]) -> Float[Array, "..."]:
         a, b = (mean / jnp.sqrt(1.0 + var) for mean, var in zip(m, v, strict=True))
         sine = c / jnp.sqrt((1.0 + v[0]) * (1.0 + v[1]))
         half = sine / (1.0 + jnp.sqrt((1.0 - sine) * (1.0 + sine)))
@@ -115,12 +108,7 @@ class Straight(AbstractActivation):
     def variance(self, m: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, "..."]:
         return v
 
-    def covariance(
-        self,
-        m: tuple[Float[Array, "..."], Float[Array, "..."]],
-        v: tuple[Float[Array, "..."], Float[Array, "..."]],
-        c: Float[Array, "..."],
-    ) -> Float[Array, "..."]:
+    def covariance(self, m: Pair, v: Pair, c: Float[Array, "..."]) -> Float[Array, "..."]:
         return c
 
 
@@ -145,12 +133,7 @@ class ByQuadrature(AbstractActivation):
         mean = jnp.tensordot(weights, values, axes=1)
         return jnp.tensordot(weights, (values - mean) ** 2, axes=1)
 
-    def covariance(
-        self,
-        m: tuple[Float[Array, "..."], Float[Array, "..."]],
-        v: tuple[Float[Array, "..."], Float[Array, "..."]],
-        c: Float[Array, "..."],
-    ) -> Float[Array, "..."]:
+    def covariance(self, m: Pair, v: Pair, c: Float[Array, "..."]) -> Float[Array, "..."]:
         x, log_weights = gauss_hermite(NODES_OF_PAIRS)
         w = np.exp(log_weights)
         s = jnp.maximum(v[0], jnp.finfo(jnp.asarray(c).dtype).tiny)

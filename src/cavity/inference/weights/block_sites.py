@@ -28,7 +28,8 @@ _ROUNDING, _SHARE = 1e-10, 1e-12
 class WeightBlockSites(AbstractSites):
     """One Gaussian site over the weights of each block, per output, at power 1.
 
-    Means and variances are here shifts and precisions of the belief without the site.
+    In the place of means and variances of the belief its methods take shifts and precisions of
+    the belief without the site.
     """
 
     moves_improper: ClassVar[bool] = True
@@ -36,38 +37,38 @@ class WeightBlockSites(AbstractSites):
     shift: Float[Array, "B P W"]
     precision: Float[Array, "B P W W"]
 
-    def cavity(self, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
+    def cavity(self, shift: Array, precision: Array, power: Power) -> tuple[Array, Array, Array]:
         """Shift and precision of the cavity, and whether it is proper.
 
         Of one that is not, directions of negative precision count as unknown, so that the site
         can move on.
         """
         assert is_exactly(power, 1.0)
-        held = jax.lax.stop_gradient(var)
+        held = jax.lax.stop_gradient(precision)
         unit = jnp.sqrt(jnp.diagonal(self._covariance(held), axis1=-2, axis2=-1))
         units = unit[..., :, None] * unit[..., None, :]
         values, axes = jnp.linalg.eigh(held * units)
         proper = values[..., 0] >= -_ROUNDING - _SHARE * values[..., -1]
         less = jnp.where(proper[..., None], 0.0, jnp.minimum(values, 0.0))
         below = jnp.einsum("bpwv,bpv,bpuv->bpwu", axes, less, axes)
-        return mean, var - below / units, proper
+        return shift, precision - below / units, proper
 
-    def log_normaliser_ratio(self, mean: Array, var: Array, power: Power) -> Array:
+    def log_normaliser_ratio(self, shift: Array, precision: Array, power: Power) -> Array:
         r"""$-\Phi(q)$: the log-partition of the cavity is left out here and in the term."""
         assert is_exactly(power, 1.0)
-        L, root = _factors(var + self.precision)
-        pushed = jnp.einsum("bpwu,bpu->bpw", root, mean + self.shift)
-        volume = mean.shape[-1] * LOG_2PI - log_determinant(L)
+        L, root = _factors(precision + self.precision)
+        pushed = jnp.einsum("bpwu,bpu->bpw", root, shift + self.shift)
+        volume = shift.shape[-1] * LOG_2PI - log_determinant(L)
         return -0.5 * (volume + jnp.sum(pushed**2, axis=-1))
 
     def moment_match(
-        self, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
+        self, shift: Array, precision: Array, slope: Array, curvature: Array, power: Power
     ) -> "WeightBlockSites":
         """The site that makes the moments of cavity times site those of the tilted distribution.
 
         Args:
-            mean: shift of the cavity.
-            var: its precision.
+            shift: of the cavity.
+            precision: of the cavity.
             slope: shift of the tilted distribution's Gaussian, less that of the cavity.
             curvature: its precision, less that of the cavity.
             power: 1.
@@ -77,11 +78,11 @@ class WeightBlockSites(AbstractSites):
     def where(self, new: "WeightBlockSites", ok: Array) -> "WeightBlockSites":
         return _sites(_matrices(self).where(_matrices(new), ok))
 
-    def moment_change(self, new: "WeightBlockSites", var: Array) -> Array:
-        return _matrices(self).moment_change(_matrices(new), self._covariance(var))
+    def moment_change(self, new: "WeightBlockSites", precision: Array) -> Array:
+        return _matrices(self).moment_change(_matrices(new), self._covariance(precision))
 
-    def fisher_scale(self, var: Array) -> "WeightBlockSites":
-        return _sites(_matrices(self).fisher_scale(self._covariance(var)))
+    def fisher_scale(self, precision: Array) -> "WeightBlockSites":
+        return _sites(_matrices(self).fisher_scale(self._covariance(precision)))
 
     def _covariance(self, precision: Float[Array, "B P W W"]) -> Float[Array, "B P W W"]:
         """The belief's covariance, from the precision of the cavity."""

@@ -35,6 +35,8 @@ from cavity.inference.weights.whole_sites import WholeSites
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Int
 
+SomeWeights = DenseWeights | FactoredWeights
+
 
 class Design(eqx.Module):
     """Design matrix: columns about their centre in units of their scale.
@@ -72,10 +74,7 @@ class AbstractLinearView(AbstractProjectedView):
         return Projection(self.design(rows.x).T, residual, jnp.zeros_like(self.presence(rows)))
 
     def marginal(
-        self,
-        belief: DenseWeights | FactoredWeights,
-        rows: Rows,
-        sites: AbstractSites | None = None,
+        self, belief: SomeWeights, rows: Rows, sites: AbstractSites | None = None
     ) -> Marginal:
         known = belief.row_moments()
         projection = self.project(rows)
@@ -127,7 +126,7 @@ class UnitsView(AbstractLinearView):
         return jnp.broadcast_to(rows.site_presence, (rows.y.shape[0], self.count))
 
 
-class AbstractSeveralWeights(AbstractSiteView[DenseWeights | FactoredWeights, Weights]):
+class AbstractSeveralWeights(AbstractSiteView[SomeWeights, Weights]):
     """Rows see several weights, with a site over all that they see.
 
     To implement:
@@ -137,17 +136,14 @@ class AbstractSeveralWeights(AbstractSiteView[DenseWeights | FactoredWeights, We
     scalar: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def seen(self, belief: DenseWeights | FactoredWeights, rows: Rows) -> Moments:
+    def seen(self, belief: SomeWeights, rows: Rows) -> Moments:
         """Moments of the weights that each row sees, in the form that its sites take."""
 
     def presence(self, rows: Rows) -> Array:
         return rows.site_presence
 
     def marginal(
-        self,
-        belief: DenseWeights | FactoredWeights,
-        rows: Rows,
-        sites: AbstractSites | None = None,
+        self, belief: SomeWeights, rows: Rows, sites: AbstractSites | None = None
     ) -> Marginal:
         return self.at(self.seen(belief, rows), rows)
 
@@ -156,7 +152,7 @@ class AbstractSeveralWeights(AbstractSiteView[DenseWeights | FactoredWeights, We
         return Marginal(mean, cov, jnp.zeros_like(mean), jnp.zeros_like(cov))
 
     def without_site(
-        self, belief: DenseWeights | FactoredWeights, rows: Rows, sites: AbstractSites
+        self, belief: SomeWeights, rows: Rows, sites: AbstractSites
     ) -> tuple[Latent, Array]:
         marginal = self.marginal(belief, rows)
         mean, cov, proper = sites.cavity(*marginal.moments, 1.0)
@@ -183,7 +179,7 @@ class WholeView(AbstractSeveralWeights):
     def empty_sites(self, rows: Rows) -> AbstractSites:
         return self.start
 
-    def seen(self, belief: DenseWeights | FactoredWeights, rows: Rows) -> Moments:
+    def seen(self, belief: SomeWeights, rows: Rows) -> Moments:
         mean, cov = belief.dense()
         shape = (rows.y.shape[0], *mean.shape)
         return jnp.broadcast_to(mean, shape), jnp.broadcast_to(cov, (*shape, self.size))
@@ -208,7 +204,7 @@ class BlockView(AbstractSeveralWeights):
     def empty_sites(self, rows: Rows) -> AbstractSites:
         return self.blocks.sites(self.start, rows.y.shape[1])
 
-    def seen(self, belief: DenseWeights | FactoredWeights, rows: Rows) -> Moments:
+    def seen(self, belief: SomeWeights, rows: Rows) -> Moments:
         found = cast(DenseWeights, belief).block_cavities
         assert found is not None
         return found
@@ -237,10 +233,7 @@ class WeightView(AbstractProjectedView):
         return Projection(None, jnp.zeros(rows.y.shape[0], rows.y.dtype), jnp.zeros_like(rows.y))
 
     def marginal(
-        self,
-        belief: DenseWeights | FactoredWeights,
-        rows: Rows,
-        sites: AbstractSites | None = None,
+        self, belief: SomeWeights, rows: Rows, sites: AbstractSites | None = None
     ) -> Marginal:
         projection = self.project(rows)
         mean, var = belief.marginal(projection)

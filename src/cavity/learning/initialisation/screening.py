@@ -324,8 +324,8 @@ def _evidences(
 def _stretched(kernel: AbstractKernel, factor: float) -> AbstractKernel:
     """The kernel with every parameter in units of the inputs scaled as a length is."""
 
-    def stretch(field: dataclasses.Field | None, value: Any) -> np.ndarray:
-        unit = Units() if field is None else field.metadata.get("units", Units())
+    def stretch(declared: Mapping[str, Any], value: Any) -> np.ndarray:
+        unit = declared.get("units", Units())
         return np.asarray(value if unit.location else value * factor**unit.input)
 
     return describe(kernel, stretch)

@@ -17,10 +17,8 @@ from cavity.inference.factors.base import Edge
 from cavity.inference.factors.local import LocalFactor
 from cavity.inference.factors.slots import (
     Conditional,
-    ObservedRows,
     Tied,
     Variational,
-    observed_rows,
 )
 from cavity.inference.graph.rows import Rows
 from cavity.inference.hidden_sites import ConditionalView
@@ -28,15 +26,13 @@ from cavity.inference.propagation import Nodes
 from cavity.inference.variables.given import Given
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractModel, GraphSettings
 from cavity.models.deep.families import FAMILIES, check_nodes, layered_graph
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.posterior import DeepPosterior
 from cavity.models.deep.term import DeepTerm, WholeView
 from cavity.models.inputs.views import FreeInputs
-from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
-from cavity.numerics.types import Scalar
 
 # Deviations of the inducing variables of inner layers that a search starts from.
 INNER_DEVIATION = 0.1
@@ -182,17 +178,8 @@ class DeepGP(AbstractModel):
         self._check_noise("have no other posterior", "method=cavity.TiedPowerEP()")
         check_nodes(self.layers, FAMILIES[approximation.hidden])
 
-    def graph(
-        self,
-        rows: Rows,
-        *,
-        power: Power,
-        approximation: AbstractApproximation,
-        jitter: float | Scalar,
-        chunk: int,
-        total: ObservedRows | None = None,
-        scale: Scalar | float = 1.0,
-    ) -> Graph:
+    def graph(self, rows: Rows, settings: GraphSettings) -> Graph:
+        power, approximation, jitter, chunk, _, scale = settings
         if not approximation.tied:
             noise = capability(self.likelihood, GaussianInLatent)
             family = FAMILIES[approximation.hidden or "factorised"]
@@ -200,7 +187,7 @@ class DeepGP(AbstractModel):
             outputs = noise.noise_variance
             return layered_graph(self.layers, outputs, family, rows, power, jitter)
         rows = rows.numbered()
-        total = observed_rows(rows) if total is None else total
+        total = settings.observed(rows)
         views = tuple(layer.views(jitter) for layer in self.layers)
         edges: list[Edge] = []
         for number, (layer, own) in enumerate(zip(self.layers, views, strict=True), 1):

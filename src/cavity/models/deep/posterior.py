@@ -137,7 +137,7 @@ class DeepPosterior(AbstractPosterior):
         return _draws_about_mean(self, X, jax.random.split(key, shape[0]))
 
     def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
-        mean, var = self._map_chunks(_each, self._inputs(X))
+        mean, var = self._map_chunks(_each, self.checked_inputs(X))
         mean, var, side = along_draws(
             mean, var, side, several=self.model.likelihood.latents > 1, single=self.single
         )

@@ -15,11 +15,9 @@ from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.local import LocalFactor
 from cavity.inference.factors.slots import (
-    ObservedRows,
     Private,
     Tied,
     Variational,
-    observed_rows,
 )
 from cavity.inference.factors.stored import StoredInputs
 from cavity.inference.graph.rows import Rows
@@ -33,7 +31,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Zero
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractModel, GraphSettings
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.posterior import DeepPosterior
 from cavity.models.deep.regression import regression
@@ -42,9 +40,8 @@ from cavity.models.inputs.encoder import SiteEncoder
 from cavity.models.inputs.views import EncodedInputs, FreeInputs, KnownOutputs, standardised
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.models.latent.term import LatentInputTerm
-from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Float
 
 # Tied sites start from means that Gaussian noise of this variance would give for standardised
 # outputs, where the likelihood is another, and from this deviation.
@@ -202,17 +199,8 @@ class GPLVM(AbstractModel):
                 "method=cavity.TiedPowerEP(propagation=cavity.fitting.Moments())"
             )
 
-    def graph(
-        self,
-        rows: Rows,
-        *,
-        power: Power,
-        approximation: AbstractApproximation,
-        jitter: float | Scalar,
-        chunk: int,
-        total: ObservedRows | None = None,
-        scale: Scalar | float = 1.0,
-    ) -> Graph:
+    def graph(self, rows: Rows, settings: GraphSettings) -> Graph:
+        power, approximation, jitter, chunk, _, scale = settings
         rows = rows.numbered()
         layer = self._layer(rows.y.shape[-1])
         (view,) = layer.views(jitter)
@@ -231,7 +219,7 @@ class GPLVM(AbstractModel):
                 functions=(view,),
             )
         tied = cast(TiedPowerMeans, approximation)
-        total = observed_rows(rows) if total is None else total
+        total = settings.observed(rows)
         private = tied.input_sites
         start = self._start(rows, view, inputs)
         edges = (

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.weights.blocks import units_of
+from cavity.models.base import check_part
 from cavity.numerics.text import plural
 from cavity.weights.base import AbstractScaleMixture, AbstractWeightPrior
 
@@ -18,11 +19,7 @@ BlockColumns = tuple[tuple[int, ...], ...]
 
 def check_prior(prior: Any, power: float, model: str) -> None:
     """Raises unless the prior is one of `cavity.weights` and has sites of this power."""
-    if not isinstance(prior, AbstractWeightPrior):
-        raise TypeError(
-            f"prior of a {model} must be an object of cavity.weights, such as Laplace(); "
-            f"given {type(prior).__name__}"
-        )
+    check_part(f"prior of a {model}", prior, AbstractWeightPrior)
     if power != 1.0 and not prior.any_power:
         raise ValueError(
             f"a {type(prior).__name__} prior has sites of power 1 alone: leave prior_power=1, "

@@ -1,20 +1,21 @@
 """Posterior summaries of the coefficients of a linear model, one by one."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.weights.blocks import Blocks
-from cavity.likelihoods.capabilities import capability
-from cavity.models.linear.drawn_weights import HasNamedWeights, KnownWeights
+from cavity.models.linear.drawn_weights import KnownWeights
 from cavity.models.linear.linear_model import LinearModel
 from cavity.models.linear.process import LinearProcess
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.models.posterior import AbstractPosterior, Posterior
+from cavity.models.process import functions_of
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
 from cavity.weights.base import (
@@ -108,62 +109,68 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     References:
         Jylanki (2013), S2 and S53: the tilted distributions.
     """
-    if not isinstance(posterior, Posterior | MixturePosterior) or not isinstance(
-        posterior.model, LinearModel
-    ):
+    mixture = posterior if isinstance(posterior, MixturePosterior) else None
+    whole = posterior if mixture is None else mixture.parts
+    if not isinstance(whole, Posterior) or not isinstance(whole.model, LinearModel):
+        kind = type(posterior).__name__
         raise TypeError(
             "coefficients are those of a LinearModel: give result.posterior of one, given "
-            f"{_what(posterior)}"
+            + (f"that of a {type(whole.model).__name__}" if isinstance(whole, Posterior) else kind)
         )
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level}")
-    model = posterior.model
-    if isinstance(posterior, MixturePosterior) and _drawn(posterior) is not None:
-        return coefficients_of_draws(posterior, level)
-    if isinstance(posterior, MixturePosterior):
-        parts, shares = posterior.parts, jnp.asarray(posterior.shares)
+    intercept = None if whole.model.intercept is None else _intercept(posterior)
+    scale = whole.model.scale
+    if scale is not None and mixture is not None:
+        scale = scale[0]
+    if isinstance(whole.process, KnownWeights):
+        return _of_draws(whole.process, scale, intercept, level, single=posterior.single)
+    functions = [f for f in functions_of(whole.process) if isinstance(f, LinearProcess)]
+    parts = _Part(whole.model, tuple(functions), posterior.n_inputs)
+    if mixture is None:
+        parts = jax.tree.map(lambda x: jnp.asarray(x)[None], parts)
+        shares = jnp.ones(1, jnp.asarray(jax.tree.leaves(whole.process)[0]).dtype)
     else:
-        parts: Any = jax.tree.map(lambda x: jnp.asarray(x)[None], posterior)
-        shares = jnp.ones(1, jnp.asarray(jax.tree.leaves(posterior.process)[0]).dtype)
-    each = [
-        _function_summary(parts, shares, level, model.scale, i) for i in range(len(model.priors))
-    ]
-    joined = [
-        None if rows[0] is None else np.concatenate([np.asarray(row) for row in rows], axis=1)
-        for rows in zip(*each, strict=True)
-    ]
-    names = ("mean", "deviation", "lower", "upper", "negative", "positive", "inclusion")
-    vector = posterior.single and len(model.priors) == 1
-    columns = [x[:, 0] if vector and x is not None else x for x in joined]
-    found: dict[str, Any] = dict(zip(names, columns, strict=True))
-    intercept = _intercept(posterior)
+        shares = jnp.asarray(mixture.shares)
+    each = [_function_summary(parts, shares, level, scale, i) for i in range(len(functions))]
+    vector = posterior.single and len(functions) == 1
+
+    def joined(rows: Iterable[Array]) -> np.ndarray:
+        found = np.concatenate([np.asarray(row) for row in rows], axis=1)
+        return found[:, 0] if vector else found
+
+    columns = [joined(rows) for rows in zip(*(summary for summary, _ in each), strict=True)]
+    known = [inclusion for _, inclusion in each if inclusion is not None]
+    inclusion = joined(known) if known else None
     if intercept is not None and vector and intercept[0].ndim:  # beside parameters
         intercept = intercept[0][:1].squeeze(), intercept[1][:1].squeeze()
-    return Coefficients(**found, intercept=intercept)
+    return Coefficients(*columns, inclusion=inclusion, intercept=intercept)
 
 
-def _what(posterior: object) -> str:
-    """Description of a posterior for messages, by its model where it has one."""
-    if isinstance(posterior, Posterior | MixturePosterior):
-        return f"that of a {type(posterior.model).__name__}"
-    return type(posterior).__name__
+class _Part(eqx.Module):
+    """A linear model and its functions; of several nodes along a first axis of every array."""
+
+    model: LinearModel
+    functions: tuple[LinearProcess, ...]
+    columns: int = eqx.field(static=True)
 
 
-def _drawn(posterior: MixturePosterior) -> HasNamedWeights | None:
-    """The processes of draws, in which weights are known."""
-    return capability(cast(Posterior, posterior.parts).process, HasNamedWeights)
-
-
-def coefficients_of_draws(posterior: MixturePosterior, level: float) -> Coefficients:
+def _of_draws(
+    process: KnownWeights,
+    scale: Array | None,
+    intercept: tuple[np.ndarray, np.ndarray] | None,
+    level: float,
+    *,
+    single: bool,
+) -> Coefficients:
     """Posterior marginals from draws of the weights; see `coefficients`."""
-    process, model = cast(Any, posterior.parts).process, cast(LinearModel, posterior.model)
-    weights, inclusion = _drawn_weights(process)
+    weights, inclusion = _drawn_weights(process, intercept=intercept is not None)
     weights = np.asarray(weights)
     share = np.ones_like(weights) if inclusion is None else np.asarray(inclusion)
-    unit: Any = 1.0
-    if model.scale is not None:
-        unit = (1.0 / np.asarray(model.scale)).reshape(-1, *[1] * (weights.ndim - 2))
-    if not posterior.single and weights.ndim == 2:
+    unit = np.ones(())
+    if scale is not None:
+        unit = (1.0 / np.asarray(scale)).reshape(-1, *[1] * (weights.ndim - 2))
+    if not single and weights.ndim == 2:
         weights, share = weights[..., None], share[..., None]
         unit = np.reshape(unit, (-1, 1))
     tail = 0.5 * (1.0 - level)
@@ -176,20 +183,20 @@ def coefficients_of_draws(posterior: MixturePosterior, level: float) -> Coeffici
         negative=np.mean(share * (weights < 0.0), axis=0),
         positive=np.mean(share * (weights > 0.0), axis=0),
         inclusion=None if inclusion is None else share.mean(axis=0),
-        intercept=_intercept(posterior),
+        intercept=intercept,
     )
 
 
 @compiled
-def _drawn_weights(processes: KnownWeights) -> tuple[Array, Array | None]:
+def _drawn_weights(processes: KnownWeights, *, intercept: bool) -> tuple[Array, Array | None]:
     """Weights of draws, and their probabilities of not being (nearly) zero, of equal shapes."""
 
     def one(process: KnownWeights) -> tuple[Array, Array | None]:
-        model, weights = cast(LinearModel, process.model), process.named_weights()["weights"]
+        weights = process.named_weights()["weights"]
         columns = weights.reshape(len(weights), -1)
-        every = model.weight_parts(len(weights))
+        every = process.model.weight_parts(len(weights))
         # an intercept follows the weights of each function
-        parts = every if model.intercept is None else every[::2]
+        parts = every[::2] if intercept else every
         found = [part.inclusion(w[:, None]) for part, w in zip(parts, columns.T, strict=True)]
         known = [x for x in found if x is not None]
         if len(known) < len(found):
@@ -199,12 +206,8 @@ def _drawn_weights(processes: KnownWeights) -> tuple[Array, Array | None]:
     return jax.lax.map(one, processes)
 
 
-def _intercept(
-    posterior: Posterior | MixturePosterior,
-) -> tuple[np.ndarray, np.ndarray] | None:
+def _intercept(posterior: AbstractPosterior) -> tuple[np.ndarray, np.ndarray]:
     """The function where all columns are zero."""
-    if cast(LinearModel, posterior.model).intercept is None:
-        return None
     dtype = jax.tree.leaves(posterior)[0].dtype
     mean, var = posterior.marginals(np.zeros((1, posterior.n_inputs), dtype))
     return np.asarray(mean[0]), np.asarray(np.sqrt(var[0]))
@@ -219,7 +222,6 @@ class _Marginal(NamedTuple):
         width: their variances.
         mean: means of the posterior.
         var: its variances.
-        parts: the products of priors and cavities, where some weights are in blocks; else None.
     """
 
     prior: AbstractWeightPrior
@@ -227,49 +229,70 @@ class _Marginal(NamedTuple):
     width: Float[Array, "p P"]
     mean: Float[Array, "p P"]
     var: Float[Array, "p P"]
-    parts: Components | None = None
 
     def below(self, weight: Float[Array, "p P"]) -> Float[Array, "p P"]:
         """The probability of less."""
-        if self.parts is None:
-            return self.prior.cdf(weight, self.about, self.width)
+        return self.prior.cdf(weight, self.about, self.width)
+
+    def ends(self) -> tuple[Float[Array, "p P"], Float[Array, "p P"]]:
+        """Values below and above all quantiles."""
+        reach = _REACH * jnp.sqrt(self.width)
+        low = jnp.minimum(self.about - reach, -reach)
+        return low, jnp.maximum(self.about + reach, reach)
+
+    def signs(self) -> tuple[Float[Array, "p P"], Float[Array, "p P"]]:
+        """Probabilities of a negative and of a positive weight."""
+        own = self.prior, self.about, self.width
+        return weight_by_weight(lambda prior, m, v: prior.signs(m, v), *own)
+
+    def inclusion(self) -> Float[Array, "p P"] | None:
+        """The probability of one that is not (nearly) zero."""
+        own = self.prior, self.about, self.width
+        return weight_by_weight(lambda prior, m, v: prior.inclusion(m, v), *own)
+
+
+class _BlockMarginal(NamedTuple):
+    """The same where some weights are in blocks.
+
+    Attributes:
+        prior: with parameters for every weight.
+        parts: the products of priors and cavities.
+        mean: means of the posterior.
+        var: its variances.
+    """
+
+    prior: AbstractScaleMixture
+    parts: Components
+    mean: Float[Array, "p P"]
+    var: Float[Array, "p P"]
+
+    def below(self, weight: Float[Array, "p P"]) -> Float[Array, "p P"]:
+        """The probability of less."""
         return self.parts.cdf(weight)
 
     def ends(self) -> tuple[Float[Array, "p P"], Float[Array, "p P"]]:
         """Values below and above all quantiles."""
-        if self.parts is None:
-            reach = _REACH * jnp.sqrt(self.width)
-            low = jnp.minimum(self.about - reach, -reach)
-            return low, jnp.maximum(self.about + reach, reach)
         reach = _REACH * jnp.sqrt(self.parts.var)
         low = jnp.min(self.parts.mean - reach, axis=0)
         return low, jnp.max(self.parts.mean + reach, axis=0)
 
     def signs(self) -> tuple[Float[Array, "p P"], Float[Array, "p P"]]:
         """Probabilities of a negative and of a positive weight."""
-        if self.parts is None:
-            return weight_by_weight(
-                lambda prior, m, v: prior.signs(m, v), self.prior, self.about, self.width
-            )
-        return cast(AbstractScaleMixture, self.prior).signs_of(self.parts)
+        return self.prior.signs_of(self.parts)
 
     def inclusion(self) -> Float[Array, "p P"] | None:
         """The probability of one that is not (nearly) zero."""
-        if self.parts is None:
-            return weight_by_weight(
-                lambda prior, m, v: prior.inclusion(m, v), self.prior, self.about, self.width
-            )
-        return cast(AbstractScaleMixture, self.prior).inclusion_of(self.parts)
+        return self.prior.inclusion_of(self.parts)
 
 
 @compiled
 def _function_summary(
-    parts: Posterior,
+    parts: _Part,
     shares: Float[Array, " S"],
     level: float,
     scale: Float[Array, " D"] | None,
     function: int,
-) -> tuple[Array | None, ...]:
+) -> tuple[tuple[Array, ...], Array | None]:
     """Moments, intervals, signs and inclusion of the weights, per unit of their column.
 
     Args:
@@ -281,14 +304,14 @@ def _function_summary(
     """
     marginals = jax.lax.map(lambda part: _marginal(part, function), parts)
 
-    def averaged(value: Callable[[_Marginal], Any]) -> Any:
+    def averaged(value: Callable[[_Marginal | _BlockMarginal], Any]) -> Any:
         each = jax.lax.map(value, marginals)
         return jax.tree.map(lambda x: jnp.tensordot(shares, x, axes=1), each)
 
     mean = jnp.tensordot(shares, marginals.mean, axes=1)
     spread = marginals.var + (marginals.mean - mean) ** 2
     deviation = jnp.sqrt(jnp.tensordot(shares, spread, axes=1))
-    lower, upper = jax.lax.map(_Marginal.ends, marginals)
+    lower, upper = jax.lax.map(lambda part: part.ends(), marginals)
     low, high = jnp.min(lower, axis=0), jnp.max(upper, axis=0)
 
     def below(weight: Array) -> Array:
@@ -296,42 +319,37 @@ def _function_summary(
 
     tail = 0.5 * (1.0 - level)
     ends = [_quantile(below, q, low, high) for q in (tail, 1.0 - tail)]
-    negative, positive = averaged(_Marginal.signs)
-    inclusion = averaged(_Marginal.inclusion)
+    negative, positive = averaged(lambda part: part.signs())
+    inclusion = averaged(lambda part: part.inclusion())
     # sums over shares, which add up to one but for rounding
     negative, positive, inclusion = (
         jax.tree.map(lambda x: jnp.minimum(x, 1.0), x) for x in (negative, positive, inclusion)
     )
     unit = 1.0 if scale is None else 1.0 / scale[:, None]
-    return (*(unit * x for x in (mean, deviation, *ends)), negative, positive, inclusion)
+    return (*(unit * x for x in (mean, deviation, *ends)), negative, positive), inclusion
 
 
-def _marginal(part: Posterior, function: int) -> _Marginal:
-    model = cast(LinearModel, part.model)
-    process: Any = part.process
-    own = process.functions[function] if model.likelihood.latents > 1 else process
-    prior = model.prior_of_weights(function, part.n_inputs)
+def _marginal(part: _Part, function: int) -> _Marginal | _BlockMarginal:
+    own, blocks = part.functions[function], part.model.blocks
+    prior = part.model.prior_of_weights(function, part.columns)
     count = prior_size(prior)
     mean, var = (x[:count] for x in own.weights())
     if own.scales is not None:
         prior = own.scales.averaged(prior, mean.shape[1])
     about, width, proper = (x[:count] for x in own.cavities())
     # nothing but the prior knows of a weight that no row sees
-    about = cast(Array, jnp.where(proper, about, 0.0))
-    width = cast(Array, jnp.where(proper, width, _FLAT * prior.starting_variance()))
+    about = jnp.where(proper, about, 0.0)
+    width = jnp.where(proper, width, _FLAT * prior.starting_variance())
     found = _Marginal(prior, about, width, mean, var)
-    return (
-        found
-        if model.blocks is None or prior.gaussian
-        else _block_marginals(found, own, model.blocks)
-    )
+    return found if blocks is None or prior.gaussian else _block_marginal(found, own, blocks)
 
 
-def _block_marginals(
+def _block_marginal(
     alone: _Marginal, process: LinearProcess, columns: Sequence[Sequence[int]]
-) -> _Marginal:
+) -> _BlockMarginal:
     """The marginals where some weights are in blocks, from those as if all were alone."""
-    prior = cast(AbstractScaleMixture, alone.prior)
+    prior = alone.prior
+    assert isinstance(prior, AbstractScaleMixture)
     blocks = Blocks.from_columns(columns, alone.mean.dtype)
     of_blocks = jax.tree.map(lambda x: x[blocks.index[:, 0]], prior)
     shift, precision, proper = process.block_cavities()
@@ -346,7 +364,7 @@ def _block_marginals(
     parts = Components(
         *(blocks.put(jnp.broadcast_to(x, shape), y) for x, y in zip(single, own, strict=True))
     )
-    return alone._replace(parts=parts)
+    return _BlockMarginal(prior, parts, alone.mean, alone.var)
 
 
 def prior_size(prior: AbstractWeightPrior) -> int:

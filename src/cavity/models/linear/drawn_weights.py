@@ -100,15 +100,6 @@ class HasWeightParts(Protocol):
         ...
 
 
-@runtime_checkable
-class HasNamedWeights(Protocol):
-    """A process whose weights are known."""
-
-    def named_weights(self) -> dict[str, Array]:
-        """The weights as users know them."""
-        ...
-
-
 class KnownWeights(AbstractProcess):
     """The functions of a model with known weights, such as those of a draw.
 

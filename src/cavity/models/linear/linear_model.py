@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import Edge
-from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.inference.weights.blocks import units_of
@@ -24,7 +23,7 @@ from cavity.inference.weights.priors import (
 )
 from cavity.inference.weights.views import Design, LinearView, ParameterView
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractModel, GraphSettings, check_each, check_part, each_of
 from cavity.models.latent_gp import shared_parameters
 from cavity.models.linear.checks import (
     BlockColumns,
@@ -37,12 +36,9 @@ from cavity.models.linear.checks import (
 from cavity.models.linear.drawn_weights import DrawnWeights, WeightPart, gaussian_part
 from cavity.models.linear.process import LinearProcess
 from cavity.models.posterior import Posterior
-from cavity.models.process import AbstractProcess, IndependentProcess
-from cavity.models.table_terms import table_terms
-from cavity.numerics.power_limits import Power
-from cavity.numerics.text import plural
+from cavity.models.process import AbstractProcess
 from cavity.numerics.tree import named
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Float
 from cavity.parameters import fixed
 from cavity.parameters.gaussian_scale import GaussianScales
 from cavity.parameters.priors import Prior
@@ -120,19 +116,10 @@ class LinearModel(AbstractModel):
         integrated: Mapping[str, Prior] | None = None,
         blocks: Sequence[Any] | np.ndarray | None = None,
     ):
-        if not isinstance(likelihood, AbstractLikelihood):
-            raise TypeError(
-                "likelihood of a LinearModel must be an object of cavity.likelihoods, such as "
-                f"Gaussian(); given {type(likelihood).__name__}"
-            )
-        for each in prior if isinstance(prior, tuple) else (prior,):
+        check_part("likelihood of a LinearModel", likelihood, AbstractLikelihood)
+        for each in each_of(prior):
             check_prior(each, prior_power, "LinearModel")
-        if isinstance(prior, tuple) and len(prior) != likelihood.latents:
-            raise ValueError(
-                f"{type(likelihood).__name__} has "
-                f"{plural(likelihood.latents, 'latent function')}, given a tuple of "
-                f"{plural(len(prior), 'prior')}"
-            )
+        check_each("prior", prior, likelihood.latents, likelihood)
         given: Any = intercept
         if isinstance(intercept, bool):
             given = _INTERCEPT if intercept else None
@@ -153,7 +140,7 @@ class LinearModel(AbstractModel):
     def _checked_blocks(self, blocks: Sequence[Any] | np.ndarray | None) -> BlockColumns | None:
         return checked_blocks(
             blocks,
-            self.prior if isinstance(self.prior, tuple) else (self.prior,),
+            each_of(self.prior),
             self.prior_power,
             groups=self.groups is not None,
             integrated=self.integrated is not None,
@@ -162,9 +149,9 @@ class LinearModel(AbstractModel):
     @property
     def priors(self) -> tuple[AbstractWeightPrior, ...]:
         """The prior of the weights of every latent function."""
-        if isinstance(self.prior, tuple):
-            return self.prior
-        return (self.prior,) * (self.likelihood.latents - len(shared_parameters(self.likelihood)))
+        given = each_of(self.prior)
+        functions = self.likelihood.latents - len(shared_parameters(self.likelihood))
+        return given * functions if len(given) == 1 else given
 
     def prior_of_weights(self, function: int, count: int) -> AbstractWeightPrior:
         """The prior of one latent function, with parameters for each of so many weights."""
@@ -251,30 +238,19 @@ class LinearModel(AbstractModel):
             )
         check_sites(approximation, "LinearModel")
 
-    def graph(
-        self,
-        rows: Rows,
-        *,
-        power: Power,
-        approximation: AbstractApproximation,
-        jitter: float | Scalar,
-        chunk: int,
-        total: ObservedRows | None = None,
-        scale: Scalar | float = 1.0,
-    ) -> Graph:
+    def graph(self, rows: Rows, settings: GraphSettings) -> Graph:
         shared = [
-            each.sparse_layout(rows.y.shape[-1], jitter)
+            each.sparse_layout(rows.y.shape[-1], settings.jitter)
             for each in shared_parameters(self.likelihood)
         ]
         views = [LinearView(self.design)] * len(self.priors) + [view for _, view in shared]
         edges = tuple(Edge(i, view) for i, view in enumerate(views))
-        size = rows.x.shape[0] if self._factored(rows) else chunk
-        exact, local = table_terms(
-            self.likelihood, approximation, edges, rows, power, size, full=True, scale=scale
-        )
+        if self._factored(rows):
+            settings = settings._replace(chunk=rows.x.shape[0])
+        exact, local = self.data_terms(edges, rows, settings, exact=True)
         others = [variable for variable, _ in shared] + [v for v, _ in self._parameter_views(rows)]
         every = [
-            self._weights_and_priors(rows, number, prior, power, approximation)
+            self._weights_and_priors(rows, number, prior, settings)
             for number, prior in enumerate(self.priors)
         ]
         return Graph(
@@ -299,23 +275,17 @@ class LinearModel(AbstractModel):
         return parameter_views(self.priors[0], self.integrated, self.groups, rows.x.shape[-1])
 
     def _weights_and_priors(
-        self,
-        rows: Rows,
-        number: int,
-        prior: AbstractWeightPrior,
-        power: Power,
-        approximation: AbstractApproximation,
+        self, rows: Rows, number: int, prior: AbstractWeightPrior, settings: GraphSettings
     ) -> WeightsWithPriors:
         """The weights of one latent function, and their priors."""
         own, blocks = None if self.intercept is None else Gaussian(self.intercept), self.blocks
         count, scales = rows.x.shape[-1], self._scales(rows)
-        concave = self.likelihood.log_concave and not self.likelihood.sampled(power)
         return weights_with_priors(
             number,
             priors_of(prior, self.groups, count, own, scales, blocks or ()),
             rows.y.shape[-1],
             loadings=self.design(rows.x) if self._factored(rows) else None,
-            mixed=not (concave or approximation.convex),
+            mixed=self.mixed_signs(settings),
             power=self.prior_power,
             dtype=rows.x.dtype,
         )
@@ -343,11 +313,4 @@ class LinearModel(AbstractModel):
             shared_parameters(self.likelihood), range(weights, count), strict=True
         ):
             functions.append(part.process(edges[number].view, beliefs[number], rows))
-        return Posterior(
-            model=self,
-            process=functions[0] if count == 1 else IndependentProcess(tuple(functions)),
-            n_inputs=rows.x.shape[-1],
-            outputs=rows.y.shape[-1] if count == 1 else count,
-            single=single,
-            side=tuple(sorted(rows.side)),
-        )
+        return Posterior.of_functions(self, functions, rows, single=single)

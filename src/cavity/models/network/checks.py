@@ -8,8 +8,10 @@ import numpy as np
 
 from cavity.inference.approximations.approximations import TiedPowerMeans
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.models.base import check_part
 from cavity.models.network.start import NetworkStart
 from cavity.numerics.text import plural
+from cavity.numerics.validation import is_whole
 from cavity.weights.base import AbstractWeightPrior
 
 
@@ -17,8 +19,7 @@ def checked_widths(hidden: Any) -> tuple[int, ...]:
     """The number of units of every layer."""
     several = isinstance(hidden, Sequence | np.ndarray) and np.ndim(hidden) == 1
     widths: tuple[Any, ...] = tuple(hidden) if several else (hidden,)
-    whole = [isinstance(k, int | np.integer) and not isinstance(k, bool) for k in widths]
-    if not widths or not all(whole) or min(widths) < 1:
+    if not widths or not all(map(is_whole, widths)) or min(widths) < 1:
         raise ValueError(
             "hidden must be a number of units, 1 or more, or several, one for each layer; given "
             f"{hidden!r}: for a model without any, use cavity.LinearModel"
@@ -28,11 +29,7 @@ def checked_widths(hidden: Any) -> tuple[int, ...]:
 
 def check_parts(likelihood: Any, bias: Any, intercept: Any) -> None:
     """Raises unless the likelihood has one latent function and prior variances are positive."""
-    if not isinstance(likelihood, AbstractLikelihood):
-        raise TypeError(
-            "likelihood of a Network must be an object of cavity.likelihoods, such as Gaussian(); "
-            f"given {type(likelihood).__name__}"
-        )
+    check_part("likelihood of a Network", likelihood, AbstractLikelihood)
     if likelihood.latents - len(likelihood.shared_priors) != 1:
         raise ValueError(
             f"a Network has one latent function, {type(likelihood).__name__} has "

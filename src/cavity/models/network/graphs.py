@@ -9,7 +9,7 @@ from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.exact import ExactRegression
 from cavity.inference.factors.local import LocalFactor
-from cavity.inference.factors.slots import ObservedRows, Tied, observed_rows
+from cavity.inference.factors.slots import Tied, observed_rows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.networks.term import NetworkTerm
@@ -27,9 +27,9 @@ from cavity.inference.weights.priors import (
     weights_with_priors,
 )
 from cavity.inference.weights.views import Design, UnitsView, WholeView
+from cavity.models.base import GraphSettings
 from cavity.models.latent_gp import shared_parameters
-from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Float
 
 # Rows at the most by which deviations are found that a search for tied sites starts from.
 ROWS_OF_START = 1000
@@ -53,12 +53,8 @@ def sited_graph(
     layers: list[LayerWeights],
     term: NetworkTerm,
     rows: Rows,
-    power: Power,
-    chunk: int,
-    *,
+    settings: GraphSettings,
     prior_power: float,
-    scale: Scalar | float,
-    jitter: float | Scalar,
 ) -> Graph:
     """Weights with flat priors, factors of their own priors, and rows with sites of their own.
 
@@ -67,13 +63,10 @@ def sited_graph(
             of a linear part.
         term: of the rows.
         rows: the data.
-        power: the power of the rows.
-        chunk: rows worked on at a time.
+        settings: how the model is laid out on them.
         prior_power: of the priors' sites.
-        scale: rows that each row stands for.
-        jitter: of the variables of parameters.
     """
-    count = rows.x.shape[0]
+    count, chunk = rows.x.shape[0], settings.chunk
     variables: list[Any] = []
     exact: list[ExactRegression] = []
     local: list[LocalFactor] = []
@@ -95,11 +88,11 @@ def sited_graph(
         local.extend(own.local)
     views = _views_with_sites(layers, term, rows)
     for parameter in shared_parameters(term.likelihood):
-        variable, view = parameter.sparse_layout(1, jitter)
+        variable, view = parameter.sparse_layout(1, settings.jitter)
         variables.append(variable)
         views.append(view)
     edges = tuple(Edge(i, view) for i, view in enumerate(views))
-    data = LocalFactor(edges, rows, chunk, term, power, scale=scale)
+    data = LocalFactor(edges, rows, chunk, term, settings.power, scale=settings.scale)
     return Graph(tuple(variables), priors=tuple(exact), factors=(data, *local))
 
 
@@ -129,12 +122,7 @@ def tied_graph(
     layers: list[LayerWeights],
     term: NetworkTerm,
     rows: Rows,
-    power: Power,
-    chunk: int,
-    *,
-    total: ObservedRows | None,
-    scale: Scalar | float,
-    jitter: float | Scalar,
+    settings: GraphSettings,
 ) -> Graph:
     """Whitened weights with one site for all rows, and the parameters that rows share.
 
@@ -145,13 +133,9 @@ def tied_graph(
         layers: as of `sited_graph`, with Gaussian priors.
         term: of the rows.
         rows: the data.
-        power: the power of all rows.
-        chunk: rows worked on at a time.
-        total: how many rows of all the data are observed; None for those of the rows.
-        scale: rows that each row stands for.
-        jitter: of the variables of parameters.
+        settings: how the model is laid out on them.
     """
-    total = observed_rows(rows) if total is None else total
+    total = settings.observed(rows)
     some = rows.take(jnp.asarray(_spread_out(rows.y.shape[0], ROWS_OF_START)))
     share = total.any_output / observed_rows(some).any_output
     pairs: list[tuple[Any, Tied]] = []
@@ -167,10 +151,10 @@ def tied_graph(
         narrow = (1.0 + share * own**2 * seen) ** -0.5
         pairs.append((view, Tied(size, jnp.full(functions, total.any_output), (mean, narrow))))
     for parameter in shared_parameters(term.likelihood):
-        view = parameter.sparse_layout(1, jitter)[1]
+        view = parameter.sparse_layout(1, settings.jitter)[1]
         pairs.append((view, Tied(parameter.size, total.per_output)))
     edges = tuple(Edge(i, *pair) for i, pair in enumerate(pairs))
-    factor = LocalFactor(edges, rows, chunk, term, power, scale=scale)
+    factor = LocalFactor(edges, rows, settings.chunk, term, settings.power, scale=settings.scale)
     return Graph(tuple(Given() for _ in edges), factors=(factor,))
 
 

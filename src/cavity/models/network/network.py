@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.approximations import AbstractApproximation, TiedPowerMeans
 from cavity.inference.energy import Beliefs, Graph
-from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.networks.activations import activation_of
 from cavity.inference.networks.term import NetworkTerm, through_known_layers
 from cavity.inference.weights.priors import PriorOfSome, priors_of, starting_variances
 from cavity.inference.weights.views import Design
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractModel, GraphSettings
 from cavity.models.latent_gp import shared_parameters
 from cavity.models.linear.checks import check_columns, check_prior, check_sites, checked_groups
 from cavity.models.linear.drawn_weights import DrawnWeights, WeightPart, gaussian_part
@@ -35,9 +34,8 @@ from cavity.models.network.graphs import LayerWeights, sited_graph, tied_graph, 
 from cavity.models.network.process import NetworkProcess
 from cavity.models.network.start import NetworkStart, random_weights
 from cavity.models.posterior import Posterior
-from cavity.models.process import AbstractProcess, IndependentProcess
-from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.models.process import AbstractProcess
+from cavity.numerics.types import Array, Float
 from cavity.parameters import fixed
 from cavity.weights.base import AbstractWeightPrior
 from cavity.weights.densities import Gaussian
@@ -287,27 +285,15 @@ class Network(AbstractModel):
         own = {"prior": self.prior, "inner": self.inner, "linear": self.linear, "output": output}
         return {name: prior for name, prior in own.items() if prior is not None}
 
-    def graph(
-        self,
-        rows: Rows,
-        *,
-        power: Power,
-        approximation: AbstractApproximation,
-        jitter: float | Scalar,
-        chunk: int,
-        total: ObservedRows | None = None,
-        scale: Scalar | float = 1.0,
-    ) -> Graph:
+    def graph(self, rows: Rows, settings: GraphSettings) -> Graph:
         """A variable for the units of each layer, for output weights, and for a linear part.
 
         Then come the parameters of the likelihood that are integrated out.
         """
         layers, term = self._layers(rows), self._term(rows)
-        common: Any = {"scale": scale, "jitter": jitter}
-        if approximation.tied:
-            return tied_graph(layers, term, rows, power, chunk, total=total, **common)
-        common["prior_power"] = self.prior_power
-        return sited_graph(layers, term, rows, power, chunk, **common)
+        if settings.approximation.tied:
+            return tied_graph(layers, term, rows, settings)
+        return sited_graph(layers, term, rows, settings, self.prior_power)
 
     def _layers(self, rows: Rows) -> list[LayerWeights]:
         """The weights of every layer, with those that a search starts from."""
@@ -354,14 +340,7 @@ class Network(AbstractModel):
             part.process(view, belief, rows)
             for part, view, belief in zip(parts, views[end:], q[end:], strict=True)
         ]
-        return Posterior(
-            model=self,
-            process=IndependentProcess((network, *own)) if own else network,
-            n_inputs=rows.x.shape[-1],
-            outputs=1 + len(own),
-            single=single,
-            side=tuple(sorted(rows.side)),
-        )
+        return Posterior.of_functions(self, (network, *own), rows, single=single)
 
 
 def random_start(model: Network, columns: int, seed: int = 0) -> NetworkStart:

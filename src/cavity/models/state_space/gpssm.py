@@ -15,7 +15,6 @@ from cavity.inference.approximations.approximations import (
     TiedPowerMeans,
 )
 from cavity.inference.energy import Beliefs, Graph, collect_messages, empty_sites
-from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.factors.stored import NaturalChain, StoredChain
 from cavity.inference.graph.base import Messages
 from cavity.inference.graph.rows import Rows
@@ -31,7 +30,7 @@ from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Identity
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractModel, GraphSettings
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.regression import ProcessNoise, regression
 from cavity.models.inputs.views import standardised
@@ -237,17 +236,8 @@ class GPSSM(AbstractModel):
         else:
             check_last_states(rows, self.state_dims)
 
-    def graph(
-        self,
-        rows: Rows,
-        *,
-        power: Power,
-        approximation: AbstractApproximation,
-        jitter: float | Scalar,
-        chunk: int,
-        total: ObservedRows | None = None,
-        scale: Scalar | float = 1.0,
-    ) -> Graph:
+    def graph(self, rows: Rows, settings: GraphSettings) -> Graph:
+        power, approximation, jitter, chunk = settings[:4]
         links = links_of(rows)
         rows = without_series(rows).numbered()
         if approximation.hidden == "conditional":
