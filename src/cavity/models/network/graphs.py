@@ -74,11 +74,10 @@ def sited_graph(
         variable, own = weights_with_priors(
             number,
             priors,
-            start.shape[1],
+            start,
             loadings=loadings,
             mixed=True,
             power=prior_power,
-            dtype=rows.x.dtype,
         )
         variables.append(variable)
         factors.extend(own)
