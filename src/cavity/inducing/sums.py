@@ -172,8 +172,7 @@ def part_function(a: AbstractInducing, kernel: AbstractKernel) -> PartFunction:
     Raises:
         ValueError: for inducing variables or a kernel without one sum over parts.
     """
-    each = a.each if isinstance(a, OfParts) else (a,)
-    terms = _terms(kernel, a) if isinstance(a, OfParts) else (kernel,)
+    each, terms = zip(*_paired(a, kernel), strict=True)
     found = [i for i, one in enumerate(each) if isinstance(one, InBase)]
     if len(found) != 1:
         raise ValueError(
@@ -185,6 +184,19 @@ def part_function(a: AbstractInducing, kernel: AbstractKernel) -> PartFunction:
     base, inside = _base(terms[found[0]])
     before = sum(one.size for one in each[: found[0]])
     return PartFunction(base, inducing.inner, inside, slice(before, before + inducing.size))
+
+
+@functools.singledispatch
+def _paired(
+    a: AbstractInducing, kernel: AbstractKernel
+) -> list[tuple[AbstractInducing, AbstractKernel]]:
+    """Inducing variables of every term, and the kernel of the term."""
+    return [(a, kernel)]
+
+
+@_paired.register
+def _(a: OfParts, kernel: AbstractKernel) -> list[tuple[AbstractInducing, AbstractKernel]]:
+    return [*zip(a.each, _terms(kernel, a), strict=True)]
 
 
 @covariance_from.register
@@ -259,11 +271,10 @@ def _terms(kernel: AbstractKernel, wanted: OfParts) -> tuple[AbstractKernel, ...
 
 @covariance_from.register
 def _(a: OfParts, b: AbstractInducing, kernel: AbstractKernel) -> Float[Array, "M K"]:
-    terms = _terms(kernel, a)
+    pairs = _paired(a, kernel)
     if isinstance(b, OfParts):
-        pairs = zip(a.each, b.each, terms, strict=True)
-        return block_diag(*(covariance_from(x, y, term) for x, y, term in pairs))
-    pairs = zip(a.each, terms, strict=True)
+        triples = zip(pairs, b.each, strict=True)
+        return block_diag(*(covariance_from(x, y, term) for (x, term), y in triples))
     return jnp.concatenate([covariance_from(x, b, term) for x, term in pairs])
 
 
@@ -271,5 +282,4 @@ def _(a: OfParts, b: AbstractInducing, kernel: AbstractKernel) -> Float[Array, "
 def _(
     a: OfParts, kernel: AbstractKernel, cov: Float[Array, "M M"] | None = None
 ) -> Float[Array, " M"]:
-    pairs = zip(a.each, _terms(kernel, a), strict=True)
-    return jnp.concatenate([variances_from(x, term) for x, term in pairs])
+    return jnp.concatenate([variances_from(x, term) for x, term in _paired(a, kernel)])

@@ -26,6 +26,8 @@ from cavity.numerics.quadrature import Measure, Tilted
 from cavity.numerics.types import Array, Bool, Float
 
 Result = TypeVar("Result")
+# A likelihood, outputs and their side data.
+Density = tuple[AbstractLikelihood, Array, Side]
 
 # A variance is small up to so many rounding errors: under a smooth density, and one with kinks.
 ROUNDINGS = (100.0, 1.0)
@@ -86,15 +88,13 @@ def quadrature_tilted(
 
     def part_moments(mean: Array, var: Array, y: Array, side: Side, exponent: Power) -> Tilted:
         narrow, limit = _small_variance_limit((likelihood, y, side), mean, var, exponent)
-        usable, counts = _usable(narrow, var), quadrature.EVEN_RULE.counts
+        usable = _usable(narrow, var)
 
         def from_nodes(measure: Measure) -> Tilted:
             value = likelihood.log_prob(measure.nodes, y, **side)
             return quadrature.tilted_moments(value, measure, mean, usable, exponent)
 
-        found = _quadrature_value(
-            likelihood, from_nodes, mean, usable, y, exponent, side, counts=counts
-        )
+        found = _quadrature_value((likelihood, y, side), from_nodes, mean, usable, exponent)
         return jax.tree.map(lambda a, b: jnp.where(narrow, a, b), limit, found)
 
     return _map_parts(part_moments, mean, var, y, power, side)
@@ -124,17 +124,14 @@ def _map_parts(
 
 
 def _quadrature_value(
-    likelihood: AbstractLikelihood,
+    density: Density,
     from_nodes: Callable[[Measure], Result],
     mean: Array,
     var: Array,
-    y: Array,
     power: Power,
-    side: Side,
-    *,
-    counts: Sequence[int],
 ) -> Result:
     """The value of `from_nodes` on the smallest set of nodes that is accurate for all entries."""
+    likelihood, y, side = density
     mean, var, y = jnp.broadcast_arrays(mean, var, y)
 
     def graded() -> Result:
@@ -153,7 +150,7 @@ def _quadrature_value(
         measure, fine = rule(mean, var, *strip, counts[0])
         return jax.lax.cond(fine, lambda: from_nodes(measure), lambda: even(counts[1:]))
 
-    return even(counts)
+    return even(quadrature.EVEN_RULE.counts)
 
 
 def quadrature_measure(
@@ -173,9 +170,7 @@ def quadrature_measure(
     return quadrature.gaussian_measure(mean, var, edges)
 
 
-def _plain_log_power_mean(
-    density: tuple[AbstractLikelihood, Array, Side], power: Power, mean: Array, var: Array
-) -> Array:
+def _plain_log_power_mean(density: Density, power: Power, mean: Array, var: Array) -> Array:
     """The log power mean, differentiated through the weights of its nodes."""
     likelihood, y, side = density
 
@@ -187,10 +182,8 @@ def _plain_log_power_mean(
             return quadrature.log_power_mean(value, measure.log_weight, exponent)
 
         narrow, limit = _small_variance_limit((likelihood, y, side), mean, var, exponent)
-        usable, counts = _usable(narrow, var), quadrature.EVEN_RULE.counts
-        found = _quadrature_value(
-            likelihood, from_nodes, mean, usable, y, exponent, side, counts=counts
-        )
+        usable = _usable(narrow, var)
+        found = _quadrature_value((likelihood, y, side), from_nodes, mean, usable, exponent)
         return jnp.where(narrow, limit.log_mean, found)
 
     return _map_parts(part_log_mean, mean, var, y, power, side)
@@ -203,7 +196,7 @@ def _usable(narrow: Bool[Array, "..."], var: Array) -> Array:
 
 
 def _small_variance_limit(
-    density: tuple[AbstractLikelihood, Array, Side], mean: Array, var: Array, power: Power
+    density: Density, mean: Array, var: Array, power: Power
 ) -> tuple[Bool[Array, "..."], Tilted]:
     r"""Moments from derivatives at the mean, and the narrow cavities where they replace nodes.
 
@@ -254,9 +247,7 @@ def _derivatives(fn: Callable[[Array], Array], x: Array) -> tuple[Array, Array, 
 
 
 @eqx.filter_custom_jvp
-def _log_power_mean(
-    density: tuple[AbstractLikelihood, Array, Side], power: Power, mean: Array, var: Array
-) -> Array:
+def _log_power_mean(density: Density, power: Power, mean: Array, var: Array) -> Array:
     """The log power mean, as tilted moments have it: a few rows at a time."""
     likelihood, y, side = density
     return quadrature_tilted(likelihood, mean, var, y, power, side).log_mean

@@ -135,8 +135,9 @@ class GP(AbstractGP):
         laid_out = self._laid_out(rows, settings)
         slots: list[AbstractSlots] = [Private()] * len(laid_out)
         if approximation.tied:
+            joint = cast(TiedPowerMeans, approximation).joint
             total = settings.observed(rows)
-            slots = [self._tied(latent, total, approximation) for latent in self.latents]
+            slots = [_tied(latent, total, joint=joint) for latent in self.latents]
         variables, views = zip(*laid_out, strict=True)
         edges = tuple(Edge(i, *pair) for i, pair in enumerate(zip(views, slots, strict=True)))
         exchangeable = self.likelihood.differences and len(self.covariances) == 1
@@ -144,15 +145,6 @@ class GP(AbstractGP):
             settings = settings._replace(chunk=rows.x.shape[0])
         terms = self.data_terms(edges, rows, settings, exact=full, common_mode=exchangeable)
         return Graph(variables, regressions=terms.regressions, factors=terms.factors)
-
-    def _tied(
-        self, latent: LatentGP, total: ObservedRows, approximation: AbstractApproximation
-    ) -> Tied:
-        """The slot of all rows on the variables of one function."""
-        variables = latent.inducing
-        joint = cast(TiedPowerMeans, approximation).joint
-        groups = None if joint or variables is None else variables.groups
-        return Tied(latent.size, total.per_output, groups=groups)
 
     def _laid_out(
         self, rows: Rows, settings: GraphSettings
@@ -169,3 +161,10 @@ class GP(AbstractGP):
             else:
                 found.append(latent.lay_out(rows, jitter, number=number, **signs))
         return found
+
+
+def _tied(latent: LatentGP, total: ObservedRows, *, joint: bool) -> Tied:
+    """The slot of all rows on the variables of one function."""
+    variables = latent.inducing
+    groups = None if joint or variables is None else variables.groups
+    return Tied(latent.size, total.per_output, groups=groups)

@@ -9,7 +9,7 @@ import numpy as np
 from jax.scipy.special import ndtri
 
 from cavity.likelihoods.capabilities import HasHeldParameters, capability
-from cavity.models.linear.process import LinearProcess
+from cavity.models.linear.process import linear_functions
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.process import functions_of
@@ -113,10 +113,9 @@ def _likelihood_marginals(posterior: Posterior) -> Iterator[Marginal]:
 
 
 def _prior_marginals(posterior: Posterior) -> Iterator[Marginal]:
-    first = functions_of(posterior.process)[0]
-    if not isinstance(first, LinearProcess) or first.scales is None:
+    scales = next((f.scales for f in linear_functions(posterior.process)), None)
+    if scales is None:
         return
-    scales = first.scales
     for name, kind, (mean, deviation) in zip(
         scales.names, scales.kinds, scales.marginals(), strict=True
     ):

@@ -11,7 +11,7 @@ import numpy as np
 from cavity.inference.variables.inducing_view import InducingView
 from cavity.kernels.base import AbstractKernel
 from cavity.means import AbstractMean, BayesianLinear
-from cavity.models.base import AbstractGP, AbstractModel
+from cavity.models.base import AbstractModel
 from cavity.models.coupled_classes import FullClasses, SparseClasses
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.process import (
@@ -62,7 +62,7 @@ def with_found_mean(posterior: AbstractPosterior) -> AbstractModel:
 @with_found_mean.register
 def _(posterior: Posterior) -> AbstractModel:
     model = posterior.model
-    if not isinstance(model, AbstractGP):
+    if getattr(model, "mean", None) is None:
         return model
     return eqx.tree_at(lambda model: model.mean, model, found_mean(posterior))
 

@@ -142,24 +142,23 @@ class WeightsWithPriors(NamedTuple):
 def weights_with_priors(
     number: int,
     parts: Sequence[PriorOfSome],
-    outputs: int,
+    like: Float[Array, "n P"],
     *,
     loadings: Float[Array, "N p"] | None,
     mixed: bool,
     power: float,
-    dtype: jnp.dtype,
 ) -> WeightsWithPriors:
     """The weights of linear functions that have the same priors, and these.
 
     Args:
         number: the index of the variable.
         parts: the priors of all its weights.
-        outputs: the number of functions.
+        like: numbers of the same precision, the last axis with one for each function.
         loadings: the inputs of all rows of the data, where there are more weights than rows.
         mixed: whether sites of the data may have negative precisions.
         power: of the priors' sites.
-        dtype: of the numbers.
     """
+    outputs, dtype = like.shape[-1], like.dtype
     # a table without columns has no weights but an intercept
     parts = [part for part in parts if part.index.shape[0]] or parts
     exact = all(part.exact for part in parts)

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar, cast
+from typing import ClassVar, TypeVar
 
 import equinox as eqx
 import jax
@@ -36,6 +36,7 @@ from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Int
 
 SomeWeights = DenseWeights | FactoredWeights
+Belief = TypeVar("Belief", bound=SomeWeights)
 
 
 class Design(eqx.Module):
@@ -126,7 +127,7 @@ class UnitsView(AbstractLinearView):
         return jnp.broadcast_to(rows.site_presence, (rows.y.shape[0], self.count))
 
 
-class AbstractSeveralWeights(AbstractSiteView[SomeWeights, Weights]):
+class AbstractSeveralWeights(AbstractSiteView[Belief, Weights]):
     """Rows see several weights, with a site over all that they see.
 
     To implement:
@@ -136,15 +137,13 @@ class AbstractSeveralWeights(AbstractSiteView[SomeWeights, Weights]):
     scalar: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def seen(self, belief: SomeWeights, rows: Rows) -> Moments:
+    def seen(self, belief: Belief, rows: Rows) -> Moments:
         """Moments of the weights that each row sees, in the form that its sites take."""
 
     def presence(self, rows: Rows) -> Array:
         return rows.site_presence
 
-    def marginal(
-        self, belief: SomeWeights, rows: Rows, sites: AbstractSites | None = None
-    ) -> Marginal:
+    def marginal(self, belief: Belief, rows: Rows, sites: AbstractSites | None = None) -> Marginal:
         return self.at(self.seen(belief, rows), rows)
 
     def at(self, moments: Moments, rows: Rows) -> Marginal:
@@ -152,14 +151,14 @@ class AbstractSeveralWeights(AbstractSiteView[SomeWeights, Weights]):
         return Marginal(mean, cov, jnp.zeros_like(mean), jnp.zeros_like(cov))
 
     def without_site(
-        self, belief: SomeWeights, rows: Rows, sites: AbstractSites
+        self, belief: Belief, rows: Rows, sites: AbstractSites
     ) -> tuple[Latent, Array]:
         marginal = self.marginal(belief, rows)
         mean, cov, proper = sites.cavity(*marginal.moments, 1.0)
         return marginal.latent(mean, cov), proper
 
 
-class WholeView(AbstractSeveralWeights):
+class WholeView(AbstractSeveralWeights[SomeWeights]):
     """Rows of the data see all weights of each function, with a site over all of one.
 
     Attributes:
@@ -184,13 +183,12 @@ class WholeView(AbstractSeveralWeights):
         shape = (rows.y.shape[0], *mean.shape)
         return jnp.broadcast_to(mean, shape), jnp.broadcast_to(cov, (*shape, self.size))
 
-    def messages(self, variable: Weights, rows: Rows, sites: AbstractSites) -> WeightMessages:
-        together = jax.tree.map(lambda x: jnp.sum(x, axis=0, keepdims=True), sites)
-        whole = cast(WholeSites, together).matrices()
+    def messages(self, variable: Weights, rows: Rows, sites: WholeSites) -> WeightMessages:
+        whole = jax.tree.map(lambda x: jnp.sum(x, axis=0, keepdims=True), sites).matrices()
         return variable.messages_of_whole(whole.shift, whole.precision)
 
 
-class BlockView(AbstractSeveralWeights):
+class BlockView(AbstractSeveralWeights[DenseWeights]):
     """Rows of a prior see blocks of weights.
 
     Attributes:
@@ -204,13 +202,12 @@ class BlockView(AbstractSeveralWeights):
     def empty_sites(self, rows: Rows) -> AbstractSites:
         return self.blocks.sites(self.start, rows.y.shape[1])
 
-    def seen(self, belief: SomeWeights, rows: Rows) -> Moments:
-        found = cast(DenseWeights, belief).block_cavities
-        assert found is not None
-        return found
+    def seen(self, belief: DenseWeights, rows: Rows) -> Moments:
+        assert belief.block_cavities is not None
+        return belief.block_cavities
 
-    def messages(self, variable: Weights, rows: Rows, sites: AbstractSites) -> WeightMessages:
-        return variable.messages_of_blocks(cast(WeightBlockSites, sites))
+    def messages(self, variable: Weights, rows: Rows, sites: WeightBlockSites) -> WeightMessages:
+        return variable.messages_of_blocks(sites)
 
 
 class WeightView(AbstractProjectedView):

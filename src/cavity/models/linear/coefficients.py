@@ -12,10 +12,9 @@ import numpy as np
 from cavity.inference.weights.blocks import Blocks
 from cavity.models.linear.drawn_weights import KnownWeights
 from cavity.models.linear.linear_model import LinearModel
-from cavity.models.linear.process import LinearProcess
+from cavity.models.linear.process import LinearProcess, linear_functions
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.models.posterior import AbstractPosterior, Posterior
-from cavity.models.process import functions_of
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
 from cavity.weights.base import (
@@ -123,10 +122,11 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     scale = whole.model.scale
     if scale is not None and mixture is not None:
         scale = scale[0]
-    if isinstance(whole.process, KnownWeights):
-        return _of_draws(whole.process, scale, intercept, level, single=posterior.single)
-    functions = [f for f in functions_of(whole.process) if isinstance(f, LinearProcess)]
-    parts = _Part(whole.model, tuple(functions), posterior.n_inputs)
+    functions = linear_functions(whole.process)
+    if not functions:
+        process: Any = whole.process
+        return _of_draws(process, scale, intercept, level, single=posterior.single)
+    parts = _Part(whole.model, functions, posterior.n_inputs)
     if mixture is None:
         parts = jax.tree.map(lambda x: jnp.asarray(x)[None], parts)
         shares = jnp.ones(1, jnp.asarray(jax.tree.leaves(whole.process)[0]).dtype)

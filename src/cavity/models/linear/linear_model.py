@@ -283,11 +283,10 @@ class LinearModel(AbstractModel):
         return weights_with_priors(
             number,
             priors_of(prior, self.groups, count, own, scales, blocks or ()),
-            rows.y.shape[-1],
+            rows.y,
             loadings=self.design(rows.x) if self._factored(rows) else None,
             mixed=self.mixed_signs(settings),
             power=self.prior_power,
-            dtype=rows.x.dtype,
         )
 
     def _factored(self, rows: Rows) -> bool:

@@ -1,5 +1,6 @@
 """The posterior process of linear functions."""
 
+import functools
 from typing import cast
 
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ from cavity.inference.graph.marginals import Projection
 from cavity.inference.weights.beliefs import DenseWeights, FactoredWeights
 from cavity.inference.weights.parameters import ScaleBeliefs
 from cavity.inference.weights.views import Design
-from cavity.models.process import AbstractProcess
+from cavity.models.process import AbstractProcess, IndependentProcess
 from cavity.numerics.types import Array, Float
 
 
@@ -58,3 +59,19 @@ class LinearProcess(AbstractProcess):
     def _projection(self, X: Float[Array, "n D"]) -> Projection:
         zero = jnp.zeros(X.shape[0], X.dtype)
         return Projection(self.design(X).T, zero, zero[:, None])
+
+
+@functools.singledispatch
+def linear_functions(process: AbstractProcess) -> tuple[LinearProcess, ...]:
+    """The functions of a process that are linear in its inputs."""
+    return ()
+
+
+@linear_functions.register
+def _(process: LinearProcess) -> tuple[LinearProcess, ...]:
+    return (process,)
+
+
+@linear_functions.register
+def _(process: IndependentProcess) -> tuple[LinearProcess, ...]:
+    return tuple(own for function in process.functions for own in linear_functions(function))

@@ -77,11 +77,10 @@ def sited_graph(
         own = weights_with_priors(
             number,
             priors,
-            start.shape[1],
+            start,
             loadings=loadings,
             mixed=True,
             power=prior_power,
-            dtype=rows.x.dtype,
         )
         variables.append(own.variable)
         exact.extend(own.exact)

@@ -163,9 +163,12 @@ class Network(AbstractModel):
         return checked_widths(self.hidden)
 
     @property
-    def _layers_above(self) -> tuple[tuple[int, int], ...]:
-        """Units below and units of every further layer."""
-        return tuple(itertools.pairwise(self.widths))
+    def _layers_above(self) -> list[tuple[AbstractWeightPrior, int, int]]:
+        """Prior of every further layer, the number of units below and that of its own."""
+        prior = self.inner
+        return (
+            [] if prior is None else [(prior, *pair) for pair in itertools.pairwise(self.widths)]
+        )
 
     @property
     def design(self) -> Design:
@@ -190,9 +193,9 @@ class Network(AbstractModel):
         """Weights of the units by layer, of the output unless known, and of a linear part."""
         own, first = self.prior.for_weights(self.groups, columns), self.widths[0]
         parts = [WeightPart(own, first), gaussian_part(self.intercept, first)]
-        for below, width in self._layers_above:
-            inner = cast(AbstractWeightPrior, self.inner).for_weights(None, below)
-            parts.extend((WeightPart(inner, width), gaussian_part(self.intercept, width)))
+        for inner, below, width in self._layers_above:
+            own = inner.for_weights(None, below)
+            parts.extend((WeightPart(own, width), gaussian_part(self.intercept, width)))
         if self.output_weights is None:
             parts.append(WeightPart(self.output.for_weights(None, self.widths[-1])))
             parts.append(gaussian_part(self.bias))
@@ -209,22 +212,16 @@ class Network(AbstractModel):
         hidden, *inner, output = map(starting_variances, self._layer_priors(columns))
         linear = None
         if self.linear is not None:
-            linear = starting_variances(self._linear_priors(columns))
+            linear = starting_variances(priors_of(self.linear, self.groups, columns, None))
         return NetworkStart(hidden[:, None], output, linear, [own[:, None] for own in inner])
 
     def _layer_priors(self, columns: int) -> list[list[PriorOfSome]]:
         """The priors of the weights of every layer of units, and of the output."""
         intercept = Gaussian(self.intercept)
         priors = [priors_of(self.prior, self.groups, columns, intercept)]
-        for below, _ in self._layers_above:
-            inner = cast(AbstractWeightPrior, self.inner)
+        for inner, below, _ in self._layers_above:
             priors.append(priors_of(inner, None, below, intercept))
         return [*priors, priors_of(self.output, None, self.widths[-1], Gaussian(self.bias))]
-
-    def _linear_priors(self, columns: int) -> list[PriorOfSome]:
-        """The priors of the weights of the linear part."""
-        linear = cast(AbstractWeightPrior, self.linear)
-        return priors_of(linear, self.groups, columns, None)
 
     def functions_of(self, weights: DrawnWeights, X: Float[Array, "n D"]) -> Float[Array, "n L"]:
         found = self.named_weights(weights)
@@ -303,9 +300,9 @@ class Network(AbstractModel):
         layers += map(LayerWeights, inner, start.inner)
         if self.output_weights is None:
             layers.append(LayerWeights(output, start.output[:, None]))
-        if start.linear is not None:
-            beside = start.linear[:, None]
-            layers.append(LayerWeights(self._linear_priors(columns), beside, self._beside))
+        if self.linear is not None and start.linear is not None:
+            own = priors_of(self.linear, self.groups, columns, None)
+            layers.append(LayerWeights(own, start.linear[:, None], self._beside))
         return layers
 
     def _starting(self, rows: Rows) -> NetworkStart:
