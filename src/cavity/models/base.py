@@ -21,6 +21,7 @@ from cavity.likelihoods.capabilities import HasHeldParameters, capability
 from cavity.likelihoods.integrated import Integrated
 from cavity.means import AbstractMean
 from cavity.models.latent_gp import LatentGP, shared_parameters
+from cavity.models.linear.drawn_weights import HasWeightParts
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Scalar
 from cavity.parameters.priors import Prior
@@ -65,6 +66,11 @@ class AbstractModel(Tabled, eqx.Module):
     def input_kernels(self) -> dict[str, AbstractKernel]:
         """Kernels of functions of the inputs, by dotted name; none for other models."""
         return {}
+
+    @property
+    def drawn_weights(self) -> HasWeightParts | None:
+        """The model, where Markov chains draw its weights; None where they draw functions."""
+        return capability(self, HasWeightParts)
 
     @property
     def side(self) -> tuple[str, ...]:

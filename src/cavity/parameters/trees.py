@@ -31,6 +31,8 @@ class Real:
     """The whole line: the optimiser moves the value itself."""
 
     free: ClassVar[bool] = True
+    lower: ClassVar[float] = -np.inf
+    upper: ClassVar[float] = np.inf
 
     def to_real(self, value: Array) -> Array:
         return value
@@ -108,6 +110,8 @@ class Fixed:
     """Not moved at all."""
 
     free: ClassVar[bool] = False
+    lower: ClassVar[float] = -np.inf
+    upper: ClassVar[float] = np.inf
 
     def to_real(self, value: Array) -> Array:
         return value
@@ -385,8 +389,8 @@ def log_jacobian(
     return total
 
 
-def free_parts(model: PyTree, bijection_tree: PyTree, *shadows: PyTree) -> list[tuple[Any, ...]]:
-    """The free arrays in the order of `to_real`, each with its bijection and shadow entries.
+def free_entries(model: PyTree, bijection_tree: PyTree, *shadows: PyTree) -> list[tuple[Any, ...]]:
+    """Dotted name, value, bijection and shadow entries of each free array, as `to_real` has them.
 
     Args:
         model: the model.
@@ -396,5 +400,12 @@ def free_parts(model: PyTree, bijection_tree: PyTree, *shadows: PyTree) -> list[
     columns = [jax.tree.leaves(tree, is_leaf=is_entry) for tree in shadows]
     rows = zip(entries(model, bijection_tree), *columns, strict=True)
     return [
-        (value, b, *more) for (_, value, b), *more in rows if isinstance(b, Bijection) and b.free
+        (*entry, *more)
+        for entry, *more in rows
+        if isinstance(entry[2], Bijection) and entry[2].free
     ]
+
+
+def free_parts(model: PyTree, bijection_tree: PyTree, *shadows: PyTree) -> list[tuple[Any, ...]]:
+    """As `free_entries`, without names."""
+    return [each[1:] for each in free_entries(model, bijection_tree, *shadows)]

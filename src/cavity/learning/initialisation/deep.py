@@ -18,7 +18,6 @@ from cavity.kernels.stationary import RBF
 from cavity.learning.data.scales import tally
 from cavity.learning.initialisation.inducing_points import select_inducing
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
 from cavity.means import AbstractMean, Columns, Identity, Linear, Zero
 from cavity.models.deep.deep_gp import INNER_DEVIATION, DeepGP
 from cavity.models.deep.layer import Layer
@@ -84,7 +83,7 @@ def chosen_start(
     """
     columns = (X.shape[1], *widths)
     narrow = any(width < below for width, below in zip(widths, columns, strict=False))
-    gaussian = capability(likelihood, GaussianInLatent) is not None
+    gaussian = likelihood.gaussian_noise is not None
     if narrow and gaussian and min(widths) >= outputs:
         return HiddenStart((), (np.asarray(X, np.float64),), tuple(widths))
     return hidden_start(X, widths, seed)
@@ -250,7 +249,7 @@ def _passing_on(
         seed: of the clusters that place them, and of random directions.
     """
     random = np.random.default_rng(seed)
-    noise = capability(single.likelihood, HasNoiseParameter)
+    noise = single.likelihood.noise_parameter
     placed = []
     for width in widths:
         columns, mean = values.shape[1], Identity()
@@ -312,7 +311,7 @@ def _steepness(
     single: GP, process: AbstractProcess, start: HiddenStart, layer: int, seed: int
 ) -> _Steepness | None:
     """Slopes of the outputs in the values of a hidden layer; None where noise is not Gaussian."""
-    noise = capability(single.likelihood, HasNoiseParameter)
+    noise = single.likelihood.noise_parameter
     if noise is None:
         return None
     inputs, outputs = start.inputs[layer], start.inputs[layer + 1]

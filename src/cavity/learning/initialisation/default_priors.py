@@ -16,7 +16,6 @@ from cavity.learning.data.row_weights import presence_of, quantile, weights_of
 from cavity.learning.data.scales import Scales, Tallies, in_data_units, scales_of
 from cavity.learning.initialisation.models import Given, measured
 from cavity.learning.initialisation.screening import latent_guesses
-from cavity.likelihoods.capabilities import HasClassProbabilities, HasNoiseParameter, capability
 from cavity.likelihoods.latent_values import initial_latents
 from cavity.models.gp import GP
 from cavity.numerics.tree import named, with_named
@@ -107,9 +106,9 @@ def _spread_of_most(X: np.ndarray, spread: np.ndarray, weights: np.ndarray | Non
 
 def _heights(model: GP, y: np.ndarray, side: Mapping[str, np.ndarray]) -> np.ndarray:
     """The outputs, or the latent values that would roughly give them, (N, P)."""
-    if capability(model.likelihood, HasNoiseParameter) is not None:
+    if model.likelihood.noise_parameter is not None:
         return y
-    if capability(model.likelihood, HasClassProbabilities) is not None:
+    if model.likelihood.class_probabilities is not None:
         return np.asarray(initial_latents(model.likelihood, y[:, 0]))
     return latent_guesses(model.likelihood, y, side)
 

@@ -12,7 +12,6 @@ from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.inducing_points import select_inducing
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.inputs.encoder import SiteEncoder, linear_encoder
 from cavity.models.inputs.views import principal_components
 from cavity.models.latent.gplvm import GPLVM
@@ -67,7 +66,7 @@ def latent_starts(
     network: SiteEncoder | None = None
     if encoder:
         network = linear_encoder(Y, dims, settings.hidden, seed)
-    exact = capability(likelihood, GaussianInLatent) is not None
+    exact = likelihood.gaussian_noise is not None
     models = []
     for noise in settings.noise if exact else (1.0,):
         for factor in settings.lengthscales:

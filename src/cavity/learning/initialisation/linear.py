@@ -13,11 +13,6 @@ from cavity.learning.data.row_weights import presence_of
 from cavity.learning.data.scales import in_data_units, measure
 from cavity.learning.initialisation.screening import latent_guesses
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import (
-    HasClassProbabilities,
-    HasNoiseParameter,
-    capability,
-)
 from cavity.models.linear.linear_model import LinearModel
 from cavity.weights.base import AbstractWeightPrior
 
@@ -104,9 +99,9 @@ def output_spread(
     likelihood: AbstractLikelihood, y: np.ndarray, weights_of_rows: np.ndarray | None = None
 ) -> Spread:
     """The spread of the outputs, on the scale of the function."""
-    if capability(likelihood, HasClassProbabilities) is not None:
+    if likelihood.class_probabilities is not None:
         return Spread(_PURE, 0.0)
-    noisy = capability(likelihood, HasNoiseParameter) is not None
+    noisy = likelihood.noise_parameter is not None
     side = {} if weights_of_rows is None else {WEIGHT: weights_of_rows}
     guesses = y if noisy else latent_guesses(likelihood, y, side)
     presence = presence_of(guesses, weights_of_rows)
@@ -120,7 +115,7 @@ def with_noise(
     likelihood: AbstractLikelihood, X: np.ndarray, y: np.ndarray, variance: float
 ) -> AbstractLikelihood:
     """A likelihood in standard units in those of the data, with noise where it has any."""
-    noisy: Any = capability(likelihood, HasNoiseParameter)
+    noisy: Any = likelihood.noise_parameter
     if noisy is None:
         return likelihood
     present = ~np.isnan(y)

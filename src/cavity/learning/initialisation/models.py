@@ -12,7 +12,6 @@ from cavity.learning.data.cycles import cycles_of, with_cycles
 from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.data.scales import Scales, in_data_units, measure
 from cavity.learning.initialisation.screening import latent_guesses, screen, starting_kernel
-from cavity.likelihoods.capabilities import HasClassProbabilities, HasNoiseParameter, capability
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.likelihoods.latent_values import initial_latents
 from cavity.means import BayesianLinear, Constant, Zero
@@ -98,10 +97,10 @@ def started(
         seed: of everything random.
     """
     table = _Table(X, y, weights_of(side))
-    if capability(model.likelihood, HasNoiseParameter) is not None:
+    if model.likelihood.noise_parameter is not None:
         noise = side.get("noise_variance")
         return _gaussian(model, given, table, noise, points, seed)
-    if capability(model.likelihood, HasClassProbabilities) is not None:
+    if model.likelihood.class_probabilities is not None:
         return [_classes(model, given, table, points, seed)]
     guesses = table._replace(y=latent_guesses(model.likelihood, y, side))
     if model.likelihood.latents > 1:

@@ -15,6 +15,7 @@ from cavity.inference.networks.activations import activation_of
 from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data, some_rows
+from cavity.learning.data.validation import all_fixed
 from cavity.learning.infer import checked_start
 from cavity.learning.initialisation.linear import (
     named_prior,
@@ -30,7 +31,7 @@ from cavity.models.network.network import Network, random_start
 from cavity.models.network.start import NetworkStart
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Scalar
-from cavity.parameters import FIXED, Bijection, bijections
+from cavity.parameters import bijections
 from cavity.weights.base import AbstractWeightPrior
 from cavity.weights.densities import Gaussian
 
@@ -96,8 +97,7 @@ def starting_network(
 def held_output(model: Network) -> Network:
     """Bijections with the variance of output weights held: with the units' it is one too many."""
     maps = bijections(model)
-    held = jax.tree.map(lambda _: FIXED, maps.output, is_leaf=lambda b: isinstance(b, Bijection))
-    return eqx.tree_at(lambda m: m.output, maps, held)
+    return eqx.tree_at(lambda m: m.output, maps, all_fixed(maps.output))
 
 
 @with_one_blas_thread

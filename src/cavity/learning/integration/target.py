@@ -18,7 +18,7 @@ from cavity.learning.optimisers.lbfgs import minimise
 from cavity.learning.results.result import FitResult, Inference
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound
-from cavity.parameters import entries, from_real, log_jacobian
+from cavity.parameters import free_entries, from_real, log_jacobian
 from cavity.parameters.priors import learned_with, log_prior
 
 # Posteriors of so many numbers at the most, together, are kept while others are computed.
@@ -60,10 +60,9 @@ class Target:
     def names(self) -> tuple[str, ...]:
         """A name for each number."""
         found: list[str] = []
-        for name, value, entry in entries(self.model, self.maps):
-            if getattr(entry, "free", False):
-                places = np.ndindex(np.shape(value))
-                found += [f"{name}[{', '.join(map(str, at))}]" if at else name for at in places]
+        for name, value, _ in free_entries(self.model, self.maps):
+            places = np.ndindex(np.shape(value))
+            found += [f"{name}[{', '.join(map(str, at))}]" if at else name for at in places]
         return tuple(found)
 
     def real(self, x: np.ndarray) -> np.ndarray:

@@ -20,7 +20,6 @@ from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
 from cavity.learning.run.fits import fits
 from cavity.learning.run.stages import Run
-from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
 from cavity.likelihoods.support import Support
 from cavity.models.deep.deep_gp import DeepGP
 from cavity.models.gp import GP
@@ -276,7 +275,7 @@ def noise_floor(model: DeepGP, sparse: GP, power: float) -> DeepGP | None:
         sparse: the sparse GP of whose noise the floor is a share.
         power: of all rows.
     """
-    noise = capability(sparse.likelihood, HasNoiseParameter)
+    noise = sparse.likelihood.noise_parameter
     if noise is None or power == 0.0:
         return None
     least = SETTINGS.noise * power**2 * float(np.min(np.asarray(noise.variance)))
@@ -351,7 +350,7 @@ def _single(
         power = at = 1.0
     method, count = PowerEP(coupled=False), len(run.X)
     every = run.with_table(hidden.inputs[-1], run.y, method=method, power=power)
-    closed_form = capability(starts[0].likelihood, GaussianInLatent) is not None
+    closed_form = starts[0].likelihood.gaussian_noise is not None
     chosen = np.arange(count)
     everything = closed_form and count <= SETTINGS.whole
     if not everything:

@@ -22,7 +22,6 @@ from cavity.learning.results.result import FitResult
 from cavity.learning.run.fits import fits
 from cavity.learning.run.stages import Run
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.models.process import TakesGaussianInputs
@@ -81,7 +80,7 @@ def fit_latent(
         ValueError: as `fit`.
         NumericalError: as `fit`.
     """
-    exact = capability(likelihood, GaussianInLatent) is not None
+    exact = likelihood.gaussian_noise is not None
     if method is None:
         method = PowerEP() if exact else TiedPowerEP(propagation=Moments())
     if encoder and method.solver.rowwise:

@@ -16,7 +16,6 @@ from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
 from cavity.learning.run.fits import fits
 from cavity.learning.run.stages import Run
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.text import plural
 from cavity.parameters import free_parts
@@ -126,7 +125,7 @@ def best_power(
         seed: of the rows that are held out.
     """
     start, count = starts[0], len(run.X)
-    exact = not start.approximate and capability(start.likelihood, GaussianInLatent) is not None
+    exact = not start.approximate and start.likelihood.gaussian_noise is not None
     powers = (DEFAULT,) if exact else POWERS
     if exact or count < FEWEST or _cavities_decide(start, run.options, count):
         judge = _Judge("each row", run, None)

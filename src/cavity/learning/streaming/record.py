@@ -16,7 +16,6 @@ from cavity.learning.data.scales import (
     scales_of,
 )
 from cavity.learning.results.result import Inference
-from cavity.likelihoods.capabilities import HasNoiseParameter, capability
 from cavity.models.base import AbstractGP
 from cavity.parameters import Positive, free_parts, units
 
@@ -80,7 +79,7 @@ def noted(past: Past, posterior: Any, count: float | None) -> Past:
         count: the outputs that its messages are of; None where that is not known.
     """
     likelihood = posterior.model.likelihood
-    learned = capability(likelihood, HasNoiseParameter)
+    learned = likelihood.noise_parameter
     if learned is None or count is None or posterior.known_noise or np.ndim(learned.variance):
         return dataclasses.replace(past, noise=None, count=jnp.zeros(()))
     noise = jnp.asarray(learned.variance)

@@ -41,8 +41,7 @@ class UpdateSettings:
     max_iterations: int
 
     def __post_init__(self) -> None:
-        for name in ("power", "past_power"):
-            value = getattr(self, name)
+        for name, value in (("power", self.power), ("past_power", self.past_power)):
             if not np.ndim(value) == 0 or not 0.0 <= float(value) <= 1.0:
                 raise ValueError(f"{name} must be one number in [0, 1], given {value!r}")
         if self.inducing not in CHOICES:
