@@ -1,7 +1,5 @@
 """Parameters of which the data say nothing."""
 
-from typing import Any
-
 import numpy as np
 
 from cavity.learning.data.training_data import AbstractTrainingData
@@ -11,7 +9,9 @@ from cavity.parameters import Real, Units, free_entries, free_parts, units
 SAID = "the outputs do not vary, so that they determine no parameter: all stay where they started"
 
 
-def undetermined(model: AbstractModel, data: AbstractTrainingData, maps: Any) -> tuple[str, ...]:
+def undetermined(
+    model: AbstractModel, data: AbstractTrainingData, maps: AbstractModel
+) -> tuple[str, ...]:
     """Dotted names of the parameters to be learned that the data do not determine.
 
     They are all such parameters where no output varies and zero or a learned constant explains the
@@ -29,7 +29,7 @@ def undetermined(model: AbstractModel, data: AbstractTrainingData, maps: Any) ->
     return tuple(name for name, *_ in free_entries(model, maps))
 
 
-def _has_height(model: AbstractModel, maps: Any) -> bool:
+def _has_height(model: AbstractModel, maps: AbstractModel) -> bool:
     """True if a constant that is added to a function is learned."""
     return any(
         domain == Real() and unit == Units(output=1)

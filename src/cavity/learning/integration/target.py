@@ -18,6 +18,7 @@ from cavity.learning.optimisers.lbfgs import minimise
 from cavity.learning.results.result import FitResult, Inference
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound
+from cavity.numerics.types import Array, PyTree, Scalar
 from cavity.parameters import free_entries, from_real, log_jacobian
 from cavity.parameters.priors import learned_with, log_prior
 
@@ -129,21 +130,25 @@ class Target:
         return found
 
 
-def _own(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
+def _own(
+    start: AbstractModel, maps: AbstractModel, densities: AbstractModel, real: Array
+) -> Scalar:
     """The log density of unconstrained parameters without the evidence: priors and Jacobian."""
     return log_prior(from_real(real, start, maps), densities) + log_jacobian(real, start, maps)
 
 
-def _beside(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
+def _beside(
+    start: AbstractModel, maps: AbstractModel, densities: AbstractModel, real: Array
+) -> tuple[Scalar, Array]:
     """Log density plus the objective of learning, and its gradient."""
 
-    def more(real: Any) -> Any:
+    def more(real: Array) -> Scalar:
         model = from_real(real, start, maps)
         return _own(start, maps, densities, real) - learned_with(model, densities)
 
     return jax.value_and_grad(more)(real)
 
 
-def numbers_of(posterior: Any) -> int:
+def numbers_of(posterior: PyTree) -> int:
     """Number of real numbers in a posterior."""
     return sum(np.size(leaf) for leaf in jax.tree.leaves(posterior))

@@ -32,7 +32,7 @@ from cavity.numerics.linalg import escalate
 from cavity.numerics.tree import named, with_named
 from cavity.numerics.types import Array
 from cavity.parameters import Bijection, Real, free_entries, to_real
-from cavity.parameters.priors import Flat, LogNormal, Normal, log_prior
+from cavity.parameters.priors import Flat, LogNormal, Normal, Prior, log_prior
 
 # The share of the mean prior variance that is added at least to covariances of functions.
 LEAST_JITTER = 1e-8
@@ -70,7 +70,9 @@ class Drawn:
     interrupted: bool
 
 
-def weak_priors(model: AbstractModel, maps: Any, densities: Any, data: Data) -> Any:
+def weak_priors(
+    model: AbstractModel, maps: AbstractModel, densities: AbstractModel, data: Data
+) -> AbstractModel:
     """The priors with weak proper ones in the place of flat ones of parameters that move.
 
     A positive parameter gets a log-normal prior about its starting value with a standard
@@ -94,7 +96,7 @@ def weak_priors(model: AbstractModel, maps: Any, densities: Any, data: Data) -> 
     return with_named(densities, weak)
 
 
-def _weak(value: np.ndarray, b: Bijection, unit: np.ndarray) -> Any:
+def _weak(value: np.ndarray, b: Bijection, unit: np.ndarray) -> Prior:
     if np.isfinite(b.upper):
         return Flat()
     if b == Real():
@@ -115,7 +117,7 @@ def _plain_row(row: Any) -> Any:
 
 
 def problem_of(
-    model: AbstractModel, data: Data, maps: Any, densities: Any, jitter: float
+    model: AbstractModel, data: Data, maps: AbstractModel, densities: AbstractModel, jitter: float
 ) -> Problem:
     """A model and the rows of data that were observed, as what chains work on."""
     dtype = data.rows.x.dtype
@@ -174,8 +176,8 @@ def draw(
     data: Data,
     method: MCMC,
     *,
-    maps: Any,
-    densities: Any,
+    maps: AbstractModel,
+    densities: AbstractModel,
     jitter: float,
     callback: Callable[[Progress], None] | None = None,
     search: Search | None = None,

@@ -240,7 +240,7 @@ def _cavities_decide(start: AbstractModel, options: dict[str, Any], rows: int) -
         return False
     if getattr(options.get("method"), "tied", False):
         return False
-    maps: Any = options.get("bijections")
+    maps = options.get("bijections")
     gp: Any = start
     return not gp.approximate or (maps is not None and not free_parts(gp.inducing, maps.inducing))
 

@@ -1,7 +1,6 @@
 """Learned parameters that ended at a bound of their search."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ class AtBound:
 
 
 def at_bounds(
-    model: AbstractModel, maps: Any, x: np.ndarray, bounds: np.ndarray
+    model: AbstractModel, maps: AbstractModel, x: np.ndarray, bounds: np.ndarray
 ) -> tuple[AtBound, ...]:
     """The learned parameters that are at a bound, in their order.
 

@@ -26,6 +26,7 @@ Posterior = Any
 
 
 R = TypeVar("R", bound="Inference")
+Model = TypeVar("Model", bound=AbstractModel)
 
 # Ends of runs that are further apart than this are said to be.
 NATS_APART = 5.0
@@ -56,7 +57,7 @@ class Inference:
     """
 
     posterior: Posterior
-    log_evidence: Any  # a float, or None
+    log_evidence: Any  # a float, or None of draws
     converged: bool
     message: str
     jitter: float
@@ -84,11 +85,11 @@ class Inference:
         """Rows that it has learned from, those included that are no longer in memory."""
         return self.n_rows
 
-    def domains(self, model: Any) -> Any:
+    def domains(self, model: Model) -> Model:
         """Bijections of a model that goes on from this result."""
         return bijections(model)
 
-    def densities(self, model: Any, tallies: Tallies | None) -> Any:
+    def densities(self, model: Model, tallies: Tallies | None) -> Model:
         """Priors of a model that goes on from this result.
 
         Args:
@@ -273,7 +274,9 @@ class FitResult(Inference):
     undetermined: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
 
     @staticmethod
-    def unlearned(found: Inference, model: Any, maps: Any, priors: Any) -> "FitResult":
+    def unlearned(
+        found: Inference, model: AbstractModel, maps: AbstractModel, priors: AbstractModel
+    ) -> "FitResult":
         """Inference at fixed parameters as a fit, with bijections and priors to go on with."""
         return FitResult(
             **found.fields_as(Inference),
@@ -291,10 +294,10 @@ class FitResult(Inference):
     def fitted(self) -> AbstractModel:
         return self.model
 
-    def domains(self, model: Any) -> Any:
+    def domains(self, model: Model) -> Model:
         return self.bijections
 
-    def densities(self, model: Any, tallies: Tallies | None) -> Any:
+    def densities(self, model: Model, tallies: Tallies | None) -> Model:
         return self.priors
 
     def counting(self, evaluations: int) -> "FitResult":

@@ -1,10 +1,11 @@
 """Inference and learning in the rows that are live, after their past."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 
+from cavity.inference.energy import Sites
 from cavity.inference.past import Past
 from cavity.inference.problem import Problem, has_sites
 from cavity.inference.solvers.convergence import ConvergenceReport
@@ -41,7 +42,7 @@ class Found(NamedTuple):
     result: FitResult
     data: Data
     problem: Problem
-    sites: Any
+    sites: Sites
 
 
 def better(chosen: Found | None, stayed: Found) -> Found:
@@ -77,8 +78,7 @@ def data_of(
     seen: Tallies | None = None,
 ) -> Data:
     """Rows beside their past, and what was counted of all of them."""
-    posterior: Any = result.posterior
-    y = live.y[:, 0] if posterior.single else live.y
+    y = live.y[:, 0] if result.posterior.single else live.y
     side = dict(live.side.items())
     data = prepare(live.X, y, power=settings.power, rows=side, missing="skip")
     if past is not None:
@@ -118,6 +118,7 @@ def learned(
     """The model with parameters learned; None where its evidence is undefined."""
     maps, densities = result.domains(model), result.densities(model, data.seen)
     if settings.inducing == "keep":
+        assert maps.inducing is not None
         held = all_fixed(maps.inducing)
         searched = eqx.tree_at(lambda m: m.inducing, maps, held)
     else:

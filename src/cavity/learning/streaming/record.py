@@ -17,6 +17,7 @@ from cavity.learning.data.scales import (
 )
 from cavity.learning.results.result import Inference
 from cavity.models.base import AbstractGP
+from cavity.models.posterior import AbstractPosterior
 from cavity.parameters import Positive, free_parts, units
 
 # The factor by which scales of the data change before parameters are moved along with them.
@@ -44,7 +45,7 @@ def outputs_of(tallies: Tallies | None) -> float | None:
 
 
 def moved_along(
-    model: AbstractGP, maps: Any, before: Tallies | None, now: Tallies | None
+    model: AbstractGP, maps: AbstractGP, before: Tallies | None, now: Tallies | None
 ) -> AbstractGP | None:
     """The model with positive parameters rescaled as the scales of the data have changed.
 
@@ -70,7 +71,7 @@ def moved_along(
     return model_at(jnp.asarray(moved, real.dtype), model, maps)
 
 
-def noted(past: Past, posterior: Any, count: float | None) -> Past:
+def noted(past: Past, posterior: AbstractPosterior, count: float | None) -> Past:
     """A past that knows which noise its messages were found with.
 
     Args:

@@ -13,7 +13,7 @@ from cavity.inference.graph.base import Messages
 from cavity.inference.past import Past
 from cavity.inference.solvers.convergence import EXACT
 from cavity.learning.data.scales import Tallies
-from cavity.learning.results.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference, Model
 from cavity.learning.streaming.live_rows import LiveRows
 from cavity.learning.streaming.record import noted
 from cavity.learning.streaming.scores import NO_SCORES, BatchScores
@@ -86,7 +86,7 @@ class KeptResult(Inference):
 
     priors: PriorsOf | None = dataclasses.field(default=None, kw_only=True)
 
-    def densities(self, model: Any, tallies: Tallies | None) -> Any:
+    def densities(self, model: Model, tallies: Tallies | None) -> Model:
         if self.priors is None or tallies is None:
             return flat(model)
         return self.priors(model, tallies)

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -53,6 +52,7 @@ from cavity.learning.streaming.settings import (
     new_rows,
 )
 from cavity.models.base import AbstractGP
+from cavity.models.posterior import Posterior
 
 
 @with_one_blas_thread
@@ -184,7 +184,7 @@ def _scores(result: Inference, given: LiveRows) -> BatchScores:
     """Scores of the new rows' predictions."""
     if not len(given):
         return NO_SCORES
-    posterior: Any = result.posterior
+    posterior: Posterior = result.posterior
     side = {name: values for name, values in given.side.items() if name != WEIGHT}
     predicted = posterior.predict(given.X, rows=side or None)
     y = given.y[:, 0] if np.ndim(predicted.mean) == 1 else given.y
@@ -193,7 +193,7 @@ def _scores(result: Inference, given: LiveRows) -> BatchScores:
 
 def _so_far(result: Inference, settings: UpdateSettings) -> tuple[Past | None, LiveRows | None]:
     """Past of a result, and the rows that are still live."""
-    posterior: Any = result.posterior
+    posterior: Posterior = result.posterior
     power = as_power(settings.past_power, _dtype(posterior))
     if isinstance(result, UpdateResult):
         past = result.past
@@ -292,7 +292,7 @@ def _staying(found: Found, live: LiveRows, memory: int) -> np.ndarray:
     return np.sort(np.argsort(-leverage, kind="stable")[:memory])
 
 
-def _dtype(posterior: Any) -> np.dtype:
+def _dtype(posterior: Posterior) -> np.dtype:
     """The precision of a posterior."""
     leaves = jax.tree.leaves(eqx.filter(posterior.process, eqx.is_inexact_array))
     return np.dtype(leaves[0].dtype)
