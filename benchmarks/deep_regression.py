@@ -45,9 +45,9 @@ def fitted(
     if width == 0:
         return cavity.fit(sparse_start(X, M, seed), X, y, power=power)
     noise = cavity.likelihoods.Gaussian()
-    hidden = chosen_start(X, (min(width, X.shape[1]),), noise, 1, seed)
+    hidden = chosen_start(X, (min(width, X.shape[1]),), noise, 1, M, seed)
     starts = [sparse_start(hidden.inputs[-1], M, seed)]
-    return fit_deep(starts, hidden, X, y, points=M, power=power, seed=seed)
+    return fit_deep(starts, hidden, X, y, power=power)
 
 
 def measure(name: str, M: int, power: float, width: int, split: int) -> None:

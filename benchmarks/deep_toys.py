@@ -49,8 +49,8 @@ def fitted(kind: str, X: np.ndarray, y: np.ndarray, power: float, seed: int) -> 
     single: Any = cavity.fit(cavity.GP(kernels.RBF(0.5, 0.1), noise, points), X, y, power=power)
     if kind == "sparse":
         return single
-    hidden = hidden_start(X, (1,))
-    model, sites = deepen(single.model, single.posterior.process, hidden, POINTS)
+    hidden = hidden_start(X, (1,), POINTS)
+    model, sites = deepen(single.model, single.posterior.process, hidden)
     layers = [
         cavity.Layer(kernels.RBF(0.3 * X.var(), 0.3), points, mean=cavity.means.Identity()),
         cavity.Layer(kernels.RBF(0.5, 0.1), points),

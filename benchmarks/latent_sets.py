@@ -23,6 +23,7 @@ import cavity
 from benchmarks.data import FOLDER
 from benchmarks.results import Table
 from cavity import fitting
+from cavity.learning.initialisation.latent import LatentStart
 from cavity.learning.plans.latent import fit_latent
 from cavity.learning.results.result import FitResult
 
@@ -36,7 +37,7 @@ def learned(Y: np.ndarray, dims: int, points: int, power: float, **options: Any)
     """A model of outputs about their means, in units of the deviation of all of them."""
     kernel = cavity.kernels.RBF(1.0, np.full(dims, np.sqrt(dims)))
     noise = cavity.likelihoods.Gaussian(0.01)
-    return fit_latent(Y, kernel, noise, dims=dims, points=points, power=power, **options)
+    return fit_latent(LatentStart(kernel, noise, dims, points), Y, power=power, **options)
 
 
 def oil() -> dict[str, np.ndarray]:

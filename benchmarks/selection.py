@@ -30,7 +30,8 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 import cavity
 from benchmarks.data import FOLDER, uci
 from benchmarks.results import Table
-from cavity.learning.initialisation.linear import output_spread, starting_linear
+from cavity.learning.data.row_weights import WeightedTable
+from cavity.learning.initialisation.linear import AskedLinear, output_spread, starting_linear
 from cavity.learning.initialisation.linear_priors import linear_priors
 from cavity.likelihoods import Gaussian
 
@@ -197,9 +198,9 @@ class WeakPriors(NamedTuple):
 def weak_priors(X: np.ndarray, y: np.ndarray) -> WeakPriors:
     """Those of the default."""
     noise, Y = Gaussian(), y[:, None]
-    options: Any = {"groups": None, "intercept": True, "standardise": True}
-    model = starting_linear("spike_slab", noise, X, Y, keep_likelihood=False, **options)[0]
-    spread = output_spread(noise, Y)
+    table = WeightedTable(X, Y)
+    model = starting_linear(AskedLinear("spike_slab", noise), table)[0]
+    spread = output_spread(noise, table)
     found: Any = linear_priors(model, spread, named_prior=True, named_likelihood=True)
     return WeakPriors(found.prior.share, found.prior.slab, found.likelihood.variance)
 

@@ -90,8 +90,8 @@ STREAMING_FAULTS = (
     Fault(
         "other inducing variables are taken whatever they cost",
         FOUND,
-        "return chosen is not None and chosen.result.objective < stayed.result.objective",
-        "return chosen is not None",
+        "if chosen is not None and chosen.result.objective < stayed.result.objective",
+        "if chosen is not None",
         WHERE_IT_FAILS,
     ),
     Fault(

@@ -26,9 +26,11 @@ from cavity.inference.solvers.steps import run_sweeps
 from cavity.inference.variables.inputs import InputMoments
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
+from cavity.learning.data.row_weights import WeightedTable
 from cavity.learning.data.training_data import Minibatch
 from cavity.learning.infer import as_dtype
 from cavity.learning.initialisation.network import (
+    AskedNetwork,
     held_output,
     network_at_mode,
     starting_network,
@@ -155,18 +157,8 @@ def network(p: Problem) -> dict[str, Any]:
 def _network(p: Problem, rows: int | None) -> Any:
     """A network with a linear part, as the estimator starts it, at a mode of some rows."""
     X, y = p["X"], p["y"]
-    model = starting_network(
-        int(p["units"]),
-        "ard",
-        "erf",
-        cavity.likelihoods.Gaussian(1.0),
-        X,
-        y[:, None],
-        linear=True,
-        groups=None,
-        standardise=True,
-        keep_likelihood=False,
-    )
+    asked = AskedNetwork("ard", cavity.likelihoods.Gaussian(1.0), hidden=int(p["units"]))
+    model = starting_network(asked, WeightedTable(X, y[:, None]))
     return network_at_mode(model, X[:rows], y[:rows])
 
 

@@ -32,6 +32,7 @@ def measured(rows: int, power: float, repeats: int) -> dict[str, float]:
     from cavity.learning.data.batched import as_training_data
     from cavity.learning.infer import as_dtype
     from cavity.learning.initialisation.state_space import (
+        StateSpaceStart,
         starting_sites,
         state_space_starts,
     )
@@ -44,8 +45,7 @@ def measured(rows: int, power: float, repeats: int) -> dict[str, float]:
     u = random.standard_normal((rows, 1))
     y = (np.sin(0.2 * t) + 0.1 * random.standard_normal(rows))[:, None]
     series = np.zeros(rows)
-    layout: dict[str, Any] = {"states": STATES, "points": POINTS, "identity": False}
-    model, start = state_space_starts(y, u, series, None, None, **layout)[0]
+    model, start = state_space_starts(StateSpaceStart(STATES, POINTS), y, u, series)[0]
     rest: dict[str, Any] = {"blocks": None, "rows": {"series": series}, "missing": "skip"}
     data: Any = as_training_data(model, u, y, method=PowerEP(), power=power, **rest)
     sites = starting_sites(model, start, coupled=True)

@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 import cavity
 from cavity.estimators.settings import Settings
 from cavity.estimators.settings import build as build_model
+from cavity.learning.data.row_weights import WeightedTable
 from cavity.learning.initialisation.screening import screen
 from cavity.parameters import FIXED
 
@@ -123,7 +124,7 @@ def test_values_of_a_text_stay_and_the_rest_starts_to_suit_them(points):
 def test_known_noise_stays_and_the_rest_starts_to_suit_it():
     model = cavity.GP(cavity.kernels.RBF(1.0, [1.0]), cavity.likelihoods.Gaussian(0.3), None, None)
     y = FUNCTIONS["a slow wave in much noise"][:, None]
-    found = screen(model, UNIT, y, noise=1.0)
+    found = screen(model, WeightedTable(UNIT, y), noise=1.0)
     assert float(found.likelihood.variance) == 0.3
     assert 0.01 < float(found.kernel.variance) < 10.0
     assert 0.03 < float(found.kernel.lengthscale[0]) < 3.0
@@ -133,9 +134,9 @@ def test_missing_outputs_do_not_count():
     y = np.column_stack([FUNCTIONS["a step"], FUNCTIONS["a line"]])
     holes = np.where(NOISE[:, None] > [0.5, 10.0], np.nan, y)
     model = cavity.GP(cavity.kernels.RBF(1.0, [1.0]), cavity.likelihoods.Gaussian())
-    some, every = screen(model, UNIT, holes), screen(model, UNIT, y)
+    some, every = (screen(model, WeightedTable(UNIT, each)) for each in (holes, y))
     np.testing.assert_allclose(some.kernel.lengthscale, every.kernel.lengthscale, rtol=3.0)
-    nothing = screen(model, UNIT, np.full((60, 1), np.nan))
+    nothing = screen(model, WeightedTable(UNIT, np.full((60, 1), np.nan)))
     np.testing.assert_array_equal(nothing.kernel.lengthscale, [1.0])
 
 

@@ -12,6 +12,7 @@ import pytest
 import cavity
 from cavity import fitting, inducing, kernels, likelihoods, weights
 from cavity.learning.data.arrays import prepare
+from cavity.learning.initialisation.state_space import StateSpaceStart
 from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers import lbfgs
@@ -206,13 +207,13 @@ def test_a_loop_that_dies_and_goes_on(loop, tmp_path, every):
 @pytest.mark.slow
 def test_subsequences_of_a_state_space_model_that_die_and_go_on(tmp_path, every):
     method = TiedPowerEP(propagation=fitting.Moments(), max_sweeps=15, batch=5)
-    options = {"states": 1, "points": 4, "emission": "identity", "method": method}
-    series = np.repeat([0, 1], 10)
-    whole = fit_state_space(Y[:, None], series=series, **options)
+    asked = StateSpaceStart(1, 4, "identity")
+    options = {"series": np.repeat([0, 1], 10), "method": method}
+    whole = fit_state_space(asked, Y[:, None], **options)
     every(2)
 
     def fit(store):
-        return fit_state_space(Y[:, None], series=series, checkpoint=store, **options)
+        return fit_state_space(asked, Y[:, None], checkpoint=store, **options)
 
     found, deaths = lives(tmp_path, fit, 2)
     assert deaths > 3

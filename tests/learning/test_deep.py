@@ -71,8 +71,8 @@ def test_a_deep_model_begins_as_its_sparse_gp(step, likelihood, mean, method):
     """
     X, y = step
     single = cavity.infer(sparse(X, likelihood, mean), X, y, power=0.0, method=method)
-    hidden = hidden_start(X, (2,))
-    start, sites = deepen(sparse(X, likelihood, mean), single.posterior.process, hidden, 6)
+    hidden = hidden_start(X, (2,), 6)
+    start, sites = deepen(sparse(X, likelihood, mean), single.posterior.process, hidden)
     functions = single.posterior.process.sparse_functions()
     for site, (_, belief) in zip(sites[0][1:], functions, strict=True):
         mean, cov = belief.dense()
@@ -117,8 +117,8 @@ def test_a_first_layer_begins_as_the_sparse_gp(step, likelihood, widths, functio
     X = np.column_stack([X, X**2, X.prod(axis=1)])
     model = sparse(X, likelihood, means.Constant(0.2))
     single = cavity.infer(model, X, y, power=0.0, method=cavity.PowerEP(max_sweeps=100))
-    start = HiddenStart((), (X,), widths)
-    deeper, sites = at_rest(*deepen(model, single.posterior.process, start, 6), start)
+    start = HiddenStart((), (X,), widths, 6)
+    deeper, sites = at_rest(*deepen(model, single.posterior.process, start), start)
     assert [layer.width for layer in deeper.layers] == [*widths, functions]
     still = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(2), batch=60, max_sweeps=1)
     still = dataclasses.replace(still, learning_rate=deep.STANDSTILL)
@@ -145,7 +145,7 @@ def test_a_start_keeps_the_accuracy_of_the_sparse_gp(widths):
         kernels.RBF(1.0, np.ones(2)), likelihoods.Gaussian(1e-6), inducing.Points(X[:30])
     )
     single = cavity.infer(model, X, y, power=0.0)
-    start, sites = deepen(model, single.posterior.process, hidden_start(X, widths), 10)
+    start, sites = deepen(model, single.posterior.process, hidden_start(X, widths, 10))
     still = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(2), batch=60, max_sweeps=1)
     still = dataclasses.replace(still, learning_rate=deep.STANDSTILL)
     result = cavity.fit(start, X, y, power=0.0, method=still, sites=sites, max_iterations=1)
@@ -158,20 +158,20 @@ def test_a_start_keeps_the_accuracy_of_the_sparse_gp(widths):
 def test_learning_ends_above_the_sparse_gp(step, monkeypatch):
     """From the sparse GP of all rows, by Adam and then by L-BFGS-B."""
     X, y = step
-    hidden = hidden_start(X, (2,))
+    hidden = hidden_start(X, (2,), 8)
     starts = [sparse(X, likelihoods.Gaussian(0.1))]
     monkeypatch.setattr(deep, "SETTINGS", deep.DeepFit(rows=10))
-    result = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
+    result = fit_deep(starts, hidden, X, y, method=STEPS)
     single = cavity.fit(starts[0], X, y)
     assert result.log_evidence > single.log_evidence
     assert len(result.model.layers) == 2
-    again = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
+    again = fit_deep(starts, hidden, X, y, method=STEPS)
     assert again.log_evidence == result.log_evidence
     assert "300 steps of Adam" in result.message
     assert "of L-BFGS-B" in result.message
     assert result.n_iterations == len(result.history) > 300
     monkeypatch.setattr(deep, "SETTINGS", deep.DeepFit(rows=10, final=0))
-    shorter = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
+    shorter = fit_deep(starts, hidden, X, y, method=STEPS)
     assert shorter.history == result.history[:300]
     assert shorter.log_evidence < result.log_evidence
 
@@ -180,7 +180,7 @@ def test_learning_ends_above_the_sparse_gp(step, monkeypatch):
 def test_steps_count_where_there_can_be_no_more(step, monkeypatch):
     """L-BFGS-B may fail on all rows, have too much to remember, or take too long."""
     X, y = step
-    hidden, starts = hidden_start(X, (2,)), [sparse(X, likelihoods.Gaussian(0.1))]
+    hidden, starts = hidden_start(X, (2,), 8), [sparse(X, likelihoods.Gaussian(0.1))]
     learn = cavity.fit
 
     def failing(*data, method, **options):
@@ -189,10 +189,10 @@ def test_steps_count_where_there_can_be_no_more(step, monkeypatch):
         return learn(*data, method=method, **options)
 
     monkeypatch.setattr("cavity.learning.run.fits.fit", failing)
-    failed = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
+    failed = fit_deep(starts, hidden, X, y, method=STEPS)
     for settings in (deep.DeepFit(coordinates=3 * 72 - 1), deep.DeepFit(final_rows=59)):
         monkeypatch.setattr(deep, "SETTINGS", settings)
-        short = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
+        short = fit_deep(starts, hidden, X, y, method=STEPS)
         assert len(failed.history) == len(short.history) == 300
         assert failed.log_evidence == short.log_evidence
         assert "L-BFGS-B" not in short.message
@@ -224,8 +224,8 @@ def test_learning_does_not_depend_on_the_units_of_outputs(step):
     for scale in (1.0, unit):
         starts = [sparse(X, likelihoods.Gaussian(0.1 * scale**2))]
         starts = [eqx.tree_at(lambda m: m.kernel.variance, starts[0], np.asarray(scale**2))]
-        hidden = chosen_start(X, (2,), likelihoods.Gaussian(), 1)
-        result = fit_deep(starts, hidden, X, scale * y, points=8, method=few)
+        hidden = chosen_start(X, (2,), likelihoods.Gaussian(), 1, 8)
+        result = fit_deep(starts, hidden, X, scale * y, method=few)
         evidence.append(result.log_evidence)
     assert evidence[1] == pytest.approx(evidence[0] - len(y) * np.log(unit), abs=0.1)
 
@@ -237,7 +237,7 @@ def test_a_fit_that_ends_below_its_start_gives_the_start(step, monkeypatch):
     wild = dataclasses.replace(STEPS, learning_rate=3.0, max_sweeps=10)
     monkeypatch.setattr(deep, "SETTINGS", deep.DeepFit(slower=1.0))
     starts = [sparse(X, likelihoods.Gaussian(0.1))]
-    result = fit_deep(starts, hidden_start(X, (2,)), X, y, points=8, method=wild)
+    result = fit_deep(starts, hidden_start(X, (2,), 8), X, y, method=wild)
     assert not result.converged
     assert "of the sparse GP that it started from" in result.message
     assert "predicts as the sparse GP does" in result.message
@@ -254,7 +254,7 @@ def test_noise_has_a_floor_above_power_zero(step, power, share):
     X, y = step
     starts = [sparse(X, likelihoods.Gaussian(0.1))]
     few = dataclasses.replace(STEPS, max_sweeps=30)
-    result = fit_deep(starts, hidden_start(X, (2,)), X, y, points=8, method=few, power=power)
+    result = fit_deep(starts, hidden_start(X, (2,), 8), X, y, method=few, power=power)
     single = fit_best(starts, X, y, power=power)
     least = share * float(single.model.likelihood.variance)
     assert result.bijections.likelihood.variance.lower == pytest.approx(least, rel=1e-6)
@@ -267,9 +267,9 @@ def test_a_first_layer_is_learned_where_its_noise_does_not_vanish(step):
     X, y = step
     X = np.column_stack([X, X**2])
     starts = [sparse(X, likelihoods.Gaussian(0.1))]
-    hidden = chosen_start(X, (2,), likelihoods.Gaussian(), 1)
+    hidden = chosen_start(X, (2,), likelihoods.Gaussian(), 1, 8)
     few = dataclasses.replace(STEPS, max_sweeps=30)
-    result = fit_deep(starts, hidden, X, y, points=8, method=few, power=1.0)
+    result = fit_deep(starts, hidden, X, y, method=few, power=1.0)
     below = fit_best(starts, X, y, power=0.5)
     least = 0.5 * float(below.model.likelihood.variance)
     assert result.bijections.likelihood.variance.lower == pytest.approx(least, rel=1e-6)
@@ -316,7 +316,7 @@ def test_constant_columns_do_no_harm(step, value):
     X, y = step
     X = np.column_stack([X, np.full(60, value)])
     few = dataclasses.replace(STEPS, max_sweeps=20)
-    narrow = hidden_start(X, (2,))
+    narrow = hidden_start(X, (2,), 8)
     assert np.all(narrow.inputs[1].std(axis=0) > 0.9)
     assert np.max(np.abs(narrow.maps[0].weights)) < 10.0
     zero = cavity.Layer(kernels.RBF(), inducing.Points(X[:8]), 3)
@@ -325,11 +325,11 @@ def test_constant_columns_do_no_harm(step, value):
     starts = [cavity.GP(kernels.RBF(), likelihoods.Gaussian(0.1), inducing.Points(X[:8]))]
     single = cavity.infer(starts[0], X, y)
     for columns in (X, np.column_stack([X[:, 0], np.full((60, 3), value)])[:, [0, 1, 2]]):
-        start = HiddenStart((), (columns,), (3,))
-        deeper, _ = deepen(starts[0], single.posterior.process, start, 8)
+        start = HiddenStart((), (columns,), (3,), 8)
+        deeper, _ = deepen(starts[0], single.posterior.process, start)
         assert np.max(np.abs(deeper.layers[0].mean.means[1].weights)) < 10.0
-    for hidden in (hidden_start(X, (3,)), chosen_start(X, (2,), likelihoods.Gaussian(), 1)):
-        result = fit_deep(starts, hidden, X, y, points=8, method=few)
+    for hidden in (hidden_start(X, (3,), 8), chosen_start(X, (2,), likelihoods.Gaussian(), 1, 8)):
+        result = fit_deep(starts, hidden, X, y, method=few)
         assert np.isfinite(result.log_evidence)
         assert np.all(np.isfinite(result.posterior.marginals(X).mean))
 
@@ -338,7 +338,5 @@ def test_constant_columns_do_no_harm(step, value):
 def test_without_iterations_nothing_is_learned(step):
     X, y = step
     starts = [sparse(X, likelihoods.Gaussian(0.1))]
-    result = fit_deep(
-        starts, hidden_start(X, (2,)), X, y, points=8, method=STEPS, max_iterations=0
-    )
+    result = fit_deep(starts, hidden_start(X, (2,), 8), X, y, method=STEPS, max_iterations=0)
     assert float(result.model.likelihood.variance) == pytest.approx(0.1)

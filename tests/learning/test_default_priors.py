@@ -10,6 +10,7 @@ from cavity import kernels, likelihoods
 from cavity.estimators.settings import Settings, build, parts_given
 from cavity.kernels.text_form import parse
 from cavity.learning.data.arrays import prepare
+from cavity.learning.data.row_weights import WeightedTable
 from cavity.learning.initialisation.default_priors import default_priors
 from cavity.learning.initialisation.models import Given
 from cavity.learning.integration.target import Target
@@ -28,7 +29,7 @@ def found(kernel, X, y, likelihood=None, given=None):
     names = (*map(str, range(X.shape[1])),)
     kernel = parse(kernel, X.shape[1], names) if isinstance(kernel, str) else kernel
     model = cavity.GP(kernel, likelihoods.Gaussian() if likelihood is None else likelihood)
-    return named(default_priors(model, Given() if given is None else given, X, y, {}))
+    return named(default_priors(model, Given() if given is None else given, WeightedTable(X, y)))
 
 
 def test_they_are_centred_in_units_of_the_data():
@@ -131,7 +132,7 @@ def test_of_sparse_models_and_classes():
         (Settings(likelihood="probit", task="classification"), np.where(y > 0.0, 1.0, -1.0)),
     ):
         starts, _ = build(settings, X, outputs, {})
-        each = named(default_priors(starts[0], parts_given(settings), X, outputs, {}))
+        each = named(default_priors(starts[0], parts_given(settings), WeightedTable(X, outputs)))
         weak = {name for name, prior in each.items() if prior != priors.Flat()}
         assert weak >= {"kernel.variance", "kernel.lengthscale"}
         assert not any(name.startswith(("inducing", "mean")) for name in weak)
@@ -140,7 +141,7 @@ def test_of_sparse_models_and_classes():
 def test_learning_ends_where_evidence_and_prior_balance():
     X, y = table(rows=12)
     model = cavity.GP(kernels.RBF(1.0, 1.0), likelihoods.Gaussian(0.1))
-    beliefs = default_priors(model, Given(), X, y, {})
+    beliefs = default_priors(model, Given(), WeightedTable(X, y))
     result = cavity.fit(model, X, y[:, 0], priors=beliefs, tolerance=1e-9)
     prior = float(priors.learned_with(result.model, beliefs))
     assert result.objective == pytest.approx(-result.log_evidence - prior, abs=1e-8)
@@ -158,7 +159,7 @@ def test_integration_is_over_the_density_of_the_values():
     """Its objective is minus the log density, whatever learning used."""
     X, y = table(rows=12)
     model = cavity.GP(kernels.RBF(1.0, 1.0), likelihoods.Gaussian(0.1))
-    beliefs = default_priors(model, Given(), X, y, {})
+    beliefs = default_priors(model, Given(), WeightedTable(X, y))
     result = cavity.fit(model, X, y[:, 0], priors=beliefs)
     data = prepare(X, y[:, 0])
     target = Target(result, data, bijections(result.model), cavity.PowerEP())

@@ -5,6 +5,7 @@ import pytest
 
 import cavity
 from cavity.kernels import RBF
+from cavity.learning.initialisation.latent import LatentStart
 from cavity.learning.plans import latent
 from cavity.learning.plans.latent import fit_latent
 from cavity.likelihoods import Gaussian
@@ -22,8 +23,9 @@ def curve():
     return (Y - Y.mean(axis=0)) / Y.std(axis=0)
 
 
-def fitted(Y, **options):
-    return fit_latent(Y, RBF(1.0, [1.0]), Gaussian(0.01), dims=1, points=POINTS, **options)
+def fitted(Y, encoder=False, **options):
+    asked = LatentStart(RBF(1.0, [1.0]), Gaussian(0.01), 1, POINTS, encoder)
+    return fit_latent(asked, Y, **options)
 
 
 @pytest.mark.slow

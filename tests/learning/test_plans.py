@@ -192,7 +192,7 @@ def of_deep(answers, hidden, budget=100, start=SPARSE):
     posterior = SimpleNamespace(process=None)
     single = {"sparse/start-1": result(9.0), "sparse/best": result(2.0, posterior=posterior)}
     run, table = run_of(single | answers, power=1.0)
-    settings: dict[str, Any] = {"points": 3, "method": method, "seed": 0, "budget": budget}
+    settings: dict[str, Any] = {"method": method, "budget": budget}
     settings["starts"] = [start, start]
     single["sparse/start-2"] = result(9.0)
     table.answers |= single
@@ -242,7 +242,7 @@ def test_an_interrupted_sparse_gp_becomes_a_deep_model_all_the_same(hidden):
     answers = {"sparse/start-1": stopped(7.0, posterior=posterior), "deep": result(6.0)}
     method = cavity.TiedPowerEP(batch=2)
     run, table = run_of(answers, power=1.0)
-    how: dict[str, Any] = {"points": 3, "method": method, "seed": 0, "budget": 100}
+    how: dict[str, Any] = {"method": method, "budget": 100}
     found = run.carry_out(lambda run: deep.deep_plan(run, [SPARSE, SPARSE], hidden, **how))
     assert table.names == ["sparse/start-1", "deep"]
     assert table.asked[-1].options["max_iterations"] == 0
@@ -277,14 +277,14 @@ def test_latent_inputs_go_on_by_the_method_itself(monkeypatch):
 def test_states_that_depend_on_functions_go_on_from_a_chain(monkeypatch):
     monkeypatch.setattr(state_space, "sites_after", lambda *_: (("sites",),))
     first = cavity.PowerEP()
-    how: dict[str, Any] = {"controls": np.zeros((2, 0)), "budget": 100}
-    how |= {"n_restarts": 2, "seed": 3}
+    how: dict[str, Any] = {"max_iterations": 100, "n_restarts": 2, "seed": 3}
     for hidden, limit in (("conditional", TRIAL), (None, 0)):
         method = cavity.TiedPowerEP(hidden=hidden)
         trials = ["chain/start-1", "chain/start-2", "chain/best"] if limit else ["chain"]
         answers: dict[str, Any] = dict.fromkeys(trials, result(3.0, ends=(3.0, 30.0)))
-        run, table = run_of(answers | {hidden or "tied": result(1.0)})
-        found = state_space_plan(run, [MODEL, OTHER], None, method, first, **how)
+        run, table = run_of(answers | {hidden or "tied": result(1.0)}, **how)
+        controls = np.zeros((2, 0))
+        found = state_space_plan(run, [MODEL, OTHER], None, method, first, controls)
         assert table.names == [*trials, hidden or "tied"]
         assert table.asked[0].options["max_iterations"] == limit
         assert table.asked[-1].options.get("n_restarts", 0) == (0 if limit else 2)

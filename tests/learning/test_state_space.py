@@ -8,6 +8,7 @@ import cavity
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.chain import links_of
 from cavity.learning.initialisation.state_space import (
+    StateSpaceStart,
     filled_in_time,
     lagged_states,
     linear_start,
@@ -67,7 +68,7 @@ def test_both_kinds_of_states_are_tried_with_both_variances():
     for t in range(2, 40):
         y[t] = 1.0 - 1.4 * y[t - 1] ** 2 + 0.3 * y[t - 2]
     y = (y - y.mean()) / y.std()
-    result = fit_state_space(y, states=2, points=5, max_iterations=21)
+    result = fit_state_space(StateSpaceStart(2, 5), y, max_iterations=21)
     assert len(result.trials) == 4
     assert min(result.trials) == min(result.trials[2:])
     assert result.objective <= min(result.trials)
@@ -106,7 +107,7 @@ def test_a_series_that_grows_has_forecasts_that_do_not_explode():
     t = np.arange(40)
     y = (1.04**t)[:, None]
     y = (y - y.mean()) / y.std() + 0.01 * np.random.default_rng(0).normal(size=(40, 1))
-    result = fit_state_space(y, states=1, points=5, emission="identity", max_iterations=5)
+    result = fit_state_space(StateSpaceStart(1, 5, "identity"), y, max_iterations=5)
     weights = np.asarray(result.model.transition.mean.weights)
     assert abs(weights[0, 0]) <= 0.995
     far = result.posterior.forecast(400, propagation="linearised").mean
@@ -117,9 +118,8 @@ def test_several_series_share_their_dynamics():
     rng = np.random.default_rng(1)
     y = np.cumsum(rng.normal(size=(30, 1)), axis=0) * 0.2
     labels = np.repeat(["a", "b", "c"], 10)
-    result = fit_state_space(
-        y, states=1, series=labels, points=5, emission="identity", max_iterations=3
-    )
+    asked = StateSpaceStart(1, 5, "identity")
+    result = fit_state_space(asked, y, series=labels, max_iterations=3)
     future = result.posterior.forecast(4, propagation="moments")
     assert future.mean.shape == (3, 4, 1)
     assert np.all(result.posterior.states.cross[[0, 10, 20]] == 0.0)
@@ -136,8 +136,8 @@ def test_learning_with_one_site_for_each_state(batch, tmp_path):
     y[5] = np.nan
     method = cavity.TiedPowerEP(propagation=cavity.fitting.Moments(), batch=batch, max_sweeps=60)
     labels = np.repeat(["a", "b", "c"], [11, 1, 12])
-    options = {"states": 1, "points": 4, "emission": "identity", "power": 0.5}
-    result = fit_state_space(y, series=labels, method=method, max_iterations=5, **options)
+    asked, options = StateSpaceStart(1, 4, "identity"), {"power": 0.5, "max_iterations": 5}
+    result = fit_state_space(asked, y, series=labels, method=method, **options)
     # of minibatches, means over three passes
     count = 9 if batch == 8 else 1
     assert np.mean(result.history[-count:]) < np.mean(result.history[:count])
@@ -153,9 +153,8 @@ def test_learning_with_one_site_for_each_state(batch, tmp_path):
 def test_states_with_one_site_each_follow_further_rows():
     y = np.sin(0.4 * np.arange(24.0))[:, None]
     method = cavity.TiedPowerEP(propagation=cavity.fitting.Moments())
-    result = fit_state_space(
-        y[:20], states=1, points=4, emission="identity", method=method, max_iterations=3
-    )
+    asked = StateSpaceStart(1, 4, "identity")
+    result = fit_state_space(asked, y[:20], method=method, max_iterations=3)
     more = follow_states(result.posterior, y, method=method)
     assert more.posterior.states.mean.shape == (24, 1)
     again = cavity.infer(result.model, None, y, power=0.0, method=method)
@@ -166,8 +165,8 @@ def test_states_with_one_site_each_follow_further_rows():
 @pytest.mark.parametrize("rows", [1, 4])
 def test_series_of_one_step_are_learned(rows):
     y = np.linspace(-1.0, 1.0, 4)[:rows, None]
-    options = {"series": np.arange(rows), "emission": "identity", "points": 2}
-    found = fit_state_space(y, states=1, max_iterations=1, **options)
+    asked = StateSpaceStart(1, 2, "identity")
+    found = fit_state_space(asked, y, series=np.arange(rows), max_iterations=1)
     assert np.isfinite(found.log_evidence)
 
 
@@ -177,14 +176,13 @@ def test_what_tied_states_are_not_for_is_refused_before_another_fit(monkeypatch)
     for settings, power in (({"natural": 0.1}, 0.5), ({}, 1.0)):
         method = cavity.TiedPowerEP(batch=5, **settings)
         with pytest.raises(ValueError, match=r"natural|one term touches"):
-            fit_state_space(y, states=1, power=power, method=method)
+            fit_state_space(StateSpaceStart(1), y, power=power, method=method)
 
 
 @pytest.mark.slow
 def test_learning_with_sites_on_states_starts_from_its_own():
     y = np.sin(0.4 * np.arange(16.0))[:, None]
     method = cavity.TiedPowerEP(propagation=cavity.fitting.Moments(), input_sites=True)
-    result = fit_state_space(
-        y, states=1, points=4, emission="identity", method=method, max_iterations=2
-    )
+    asked = StateSpaceStart(1, 4, "identity")
+    result = fit_state_space(asked, y, method=method, max_iterations=2)
     assert np.isfinite(result.log_evidence)

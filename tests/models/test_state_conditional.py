@@ -12,7 +12,7 @@ from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.hidden_values import HiddenSites
 from cavity.inference.variables.inducing_view import OutputMean
 from cavity.learning.data.arrays import prepare
-from cavity.learning.initialisation.state_space import conditional_sites
+from cavity.learning.initialisation.state_space import StateSpaceStart, conditional_sites
 from cavity.learning.plans.state_space import fit_state_space
 from cavity.models.state_space.conditional import AffinePaths, Paths
 from tests.oracle import kalman
@@ -99,9 +99,8 @@ def test_learning_goes_on_from_a_chain_and_predicts():
     for t in range(1, 60):
         x[t] = np.sin(2.0 * x[t - 1]) + 0.3 + 0.2 * rng.normal()
     y = x[:, None] + 0.3 * rng.normal(size=(60, 1))
-    result = fit_state_space(
-        y, states=1, points=8, emission="identity", method=METHOD, max_iterations=15
-    )
+    asked = StateSpaceStart(1, 8, "identity")
+    result = fit_state_space(asked, y, method=METHOD, max_iterations=15)
     future = result.posterior.forecast(5, paths=20)
     assert np.all(np.isfinite(future.mean))
     assert np.all(future.var > 0.0)

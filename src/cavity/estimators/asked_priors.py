@@ -9,6 +9,7 @@ from cavity.estimators.asked_constraints import constraints
 from cavity.estimators.settings import Settings, parts_given
 from cavity.families.values import one_of
 from cavity.kernels.text_form import written
+from cavity.learning.data.row_weights import WeightedTable
 from cavity.learning.initialisation.default_priors import default_priors, priors_of_stream
 from cavity.learning.streaming.result import PriorsOf
 from cavity.models.gp import GP
@@ -34,7 +35,9 @@ def asked_priors(
     held = written(settings.kernel, X.shape[1], settings.names, settings.feature_groups).fixed
     said = constraints(settings.fixed, settings.bounds, settings.priors, model, held)
     weak = _asked(settings)
-    found = default_priors(model, parts_given(settings), X, y, side) if weak else None
+    found = (
+        default_priors(model, parts_given(settings), WeightedTable(X, y, side)) if weak else None
+    )
     return said.densities(model, found)
 
 

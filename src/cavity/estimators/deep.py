@@ -331,7 +331,8 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
     widths = _widths(asked.width, whole("n_layers", asked.n_layers, 1), X.shape[1])
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
     outputs = problem.outputs.shape[1]
-    hidden = chosen_start(X, widths, likelihood, outputs, settings.seed)
+    points = whole("n_inducing", asked.n_inducing, 1)
+    hidden = chosen_start(X, widths, likelihood, outputs, points, settings.seed)
     inputs = hidden.inputs[-1]
     if inputs.shape[1] != X.shape[1]:  # names are of columns, not of hidden values
         if isinstance(settings.kernel, str) and "[" in settings.kernel:
@@ -352,13 +353,11 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
         hidden,
         X,
         problem.y,
-        points=whole("n_inducing", asked.n_inducing, 1),
         power=cast(ArrayLike, settings.power),
         method=method,
         jitter=float(cast(float, settings.jitter)),
         rows=problem.side or None,
         missing=settings.missing,
-        seed=settings.seed,
         max_iterations=1000 if steps else 0,
         callback=problem.callback,
         checkpoint=problem.checkpoint,

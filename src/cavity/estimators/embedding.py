@@ -36,6 +36,7 @@ from cavity.families.base import Family, loaded
 from cavity.families.embedding import EMBEDDING
 from cavity.families.values import whole
 from cavity.learning.double_precision import in_double
+from cavity.learning.initialisation.latent import LatentStart
 from cavity.learning.plans.latent import fit_latent
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.latent.posterior import LatentPosterior
@@ -368,17 +369,20 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         method = latent_method(
             self.method, self.batch, rows=len(Y), iterations=iterations, seed=settings.seed
         )
-        result = fit_latent(
-            Y,
+        asked = LatentStart(
             latent_kernel(self.kernel, dims),
             likelihood,
-            dims=dims,
-            points=whole("n_inducing", self.n_inducing, 1),
+            dims,
+            whole("n_inducing", self.n_inducing, 1),
+            bool(self.encoder),
+            settings.seed,
+        )
+        result = fit_latent(
+            asked,
+            Y,
             power=float(cast(float, settings.power)),
             method=method,
-            encoder=bool(self.encoder),
             jitter=float(cast(float, settings.jitter)),
-            seed=settings.seed,
             max_iterations=iterations,
             callback=problem.callback,
             checkpoint=problem.checkpoint,

@@ -10,6 +10,7 @@ from cavity.estimators.latent_settings import check_values, latent_kernel
 from cavity.estimators.time_tables import TimeData
 from cavity.families.values import whole
 from cavity.learning.free_simulation import ITERATIONS, FreeSimulation, free_simulation
+from cavity.learning.initialisation.state_space import StateSpaceStart
 from cavity.learning.plans.state_space import fit_state_space
 from cavity.learning.plans.state_space_update import follow_states
 from cavity.learning.results.result import FitResult
@@ -57,18 +58,21 @@ def learned(
     Y, X = outputs.forward(data.y), _controls(controls, data)
     states = whole("n_states", forecaster.n_states, 1)
     limit = whole("max_iterations", forecaster.max_iterations, 0)
+    asked = StateSpaceStart(
+        states,
+        whole("n_inducing", forecaster.n_inducing, 1),
+        str(forecaster.emission),
+        latent_kernel(forecaster.kernel, states + data.X.shape[1]),
+        # Gaussian noise starts from what the linear model leaves, one for each output
+        None if forecaster.likelihood == "gaussian" else likelihood,
+        seed,
+    )
     result = fit_state_space(
+        asked,
         Y,
         X,
-        states=states,
         series=data.series,
-        kernel=latent_kernel(forecaster.kernel, states + data.X.shape[1]),
-        # Gaussian noise starts from what the linear model leaves, one for each output
-        likelihood=None if forecaster.likelihood == "gaussian" else likelihood,
-        points=whole("n_inducing", forecaster.n_inducing, 1),
-        emission=str(forecaster.emission),
         method=method_of(forecaster, steps=limit, seed=seed),
-        seed=seed,
         n_restarts=whole("n_restarts", forecaster.n_restarts, 0),
         max_iterations=limit,
         callback=callback,

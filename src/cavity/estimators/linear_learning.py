@@ -12,8 +12,13 @@ from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import REGRESSION, build_likelihood
 from cavity.families.linear import LINEAR, PARTS, asked_parts
 from cavity.families.values import one_of, whole
-from cavity.learning.data.row_weights import weights_of
-from cavity.learning.initialisation.linear import PRIORS, output_spread, starting_linear
+from cavity.learning.data.row_weights import WeightedTable
+from cavity.learning.initialisation.linear import (
+    PRIORS,
+    AskedLinear,
+    output_spread,
+    starting_linear,
+)
 from cavity.learning.initialisation.linear_priors import averaged_over, linear_priors
 from cavity.learning.integration.averaged import MOST, QUICK, averaged
 from cavity.learning.methods.methods import PowerEP
@@ -77,17 +82,18 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         )
     prior: Any = asked.prior
     groups = _groups(asked, X.shape[1])
+    table = WeightedTable(X, problem.outputs, problem.side)
     starts = starting_linear(
-        prior,
-        likelihood,
-        X,
-        problem.outputs,
-        weights_of(problem.side),
-        groups=groups,
-        blocks=_blocks(asked, X.shape[1]),
-        intercept=bool(asked.fit_intercept),
-        standardise=bool(asked.standardise),
-        keep_likelihood=not isinstance(settings.likelihood, str),
+        AskedLinear(
+            prior,
+            likelihood,
+            groups,
+            _blocks(asked, X.shape[1]),
+            standardise=bool(asked.standardise),
+            keep_likelihood=not isinstance(settings.likelihood, str),
+            intercept=bool(asked.fit_intercept),
+        ),
+        table,
     )
     said = asked_constraints(asked.fixed, asked.bounds, None)
     starts = [said.started(start) for start in starts]
@@ -109,7 +115,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
             "named_prior": isinstance(prior, str),
             "named_likelihood": isinstance(settings.likelihood, str),
         }
-        spread = output_spread(likelihood, problem.outputs, weights_of(problem.side))
+        spread = output_spread(likelihood, table)
         options |= {"method": QUICK, "priors": linear_priors(starts[0], spread, **named)}
         # much noise first, from which sites settle; the priors keep it from the largest
         starts = [*starts[1:2], starts[0], *starts[2:]]

@@ -8,8 +8,9 @@ from cavity.estimators.network_settings import AbstractNetworkSettings
 from cavity.estimators.registry import build_likelihood
 from cavity.estimators.settings import check_held
 from cavity.families.values import whole
-from cavity.learning.data.row_weights import weights_of
+from cavity.learning.data.row_weights import WeightedTable
 from cavity.learning.initialisation.network import (
+    AskedNetwork,
     held_output,
     network_at_mode,
     starting_network,
@@ -35,19 +36,17 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
             "sklearn.multioutput.MultiOutputRegressor does"
         )
     units, prior, activation = _parts(asked)
-    model = starting_network(
-        units,
+    network = AskedNetwork(
         prior,
-        activation,
         likelihood,
-        X,
-        outputs,
-        weights_of(problem.side),
-        linear=bool(asked.linear),
-        groups=asked_groups(asked, X.shape[1]),
+        asked_groups(asked, X.shape[1]),
         standardise=bool(asked.standardise),
         keep_likelihood=not isinstance(settings.likelihood, str),
+        hidden=units,
+        activation=activation,
+        linear=bool(asked.linear),
     )
+    model = starting_network(network, WeightedTable(X, outputs, problem.side))
     data: dict[str, Any] = {"rows": problem.side or None, "missing": settings.missing}
     options: Any = {
         "power": settings.power,

@@ -37,7 +37,7 @@ from cavity.kernels.base import AbstractKernel
 from cavity.kernels.random_fourier import feature_count
 from cavity.kernels.text_form import Written, written
 from cavity.learning.data.arrays import prepare
-from cavity.learning.data.row_weights import weights_of
+from cavity.learning.data.row_weights import WeightedTable, weights_of
 from cavity.learning.data.validation import check_outputs
 from cavity.learning.initialisation.asked_inducing import Inducing, asked_inducing
 from cavity.learning.initialisation.inducing_kinds import KINDS, initial_inducing
@@ -266,7 +266,8 @@ def build(
     known = dataclasses.replace(parts_given(settings), values=values)
     starts = [model]
     if settings.standardise:
-        starts = started(model, known, X, y, side, points=points, seed=settings.seed)
+        table = WeightedTable(X, y, side)
+        starts = started(model, known, table, points=points, seed=settings.seed)
     learned = bool(settings.variables.learn)
     if count is not None:
         learned = learned and count < len(np.unique(X, axis=0))

@@ -3,9 +3,7 @@
 import numpy as np
 
 from cavity.learning.data.training_data import Data
-from cavity.likelihoods.capabilities import capability
 from cavity.models.base import AbstractModel
-from cavity.models.linear.drawn_weights import HasWeightParts
 from cavity.numerics.linalg import MOST_JITTER
 from cavity.numerics.tree import named
 
@@ -30,7 +28,7 @@ def diagnose_failure(model: AbstractModel, data: Data) -> str:
     ]
     if zero:
         return f"the parameter {zero[0]} is zero; variances and lengthscales must be positive"
-    if capability(model, HasWeightParts) is not None:
+    if model.drawn_weights is not None:
         return (
             "the density of the data, or the posterior of the weights, is not finite. Likely "
             "culprits: parameters far outside the scale of the data (print the model), and "

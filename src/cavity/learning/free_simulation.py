@@ -8,7 +8,7 @@ missing.
 """
 
 import dataclasses
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,7 +16,6 @@ import numpy as np
 from cavity.learning.diagnostics.lagged_outputs import FARTHEST, LaggedOutputs
 from cavity.learning.failures import NumericalError
 from cavity.learning.initialisation.state_space import filled_in_time
-from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.learning.plans.state_space_update import follow_states
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.numerics.text import plural
@@ -98,12 +97,9 @@ def free_simulation(
     Y: np.ndarray,
     X: np.ndarray | None = None,
     *,
-    power: float = 0.0,
-    method: PowerEP | TiedPowerEP = PowerEP(),
-    jitter: float = 1e-8,
     propagation: str = "paths",
     seed: int = 0,
-    max_iterations: int = ITERATIONS,
+    **options: Any,
 ) -> FreeSimulation | None:
     """Simulates the end of one series from its beginning; None where that has too few values.
 
@@ -111,12 +107,10 @@ def free_simulation(
         posterior: of all rows.
         Y: standardised outputs (T, P), NaN where missing.
         X: controls (T, C), or None.
-        power: as in `fit`.
-        method: as in `fit`.
-        jitter: as in `fit`.
         propagation: of forecasts.
         seed: of paths.
-        max_iterations: by which parameters are learned on without the rows that are held out.
+        **options: of `follow_states`; `max_iterations` are those by which parameters are learned
+            on without the rows that are held out, by default 30.
 
     Raises:
         KeyboardInterrupt: for one that ended learning.
@@ -128,15 +122,14 @@ def free_simulation(
     if len(Y) < LEAST_ROWS or few or np.isnan(after).all(axis=0).any():
         return None
     known = np.zeros((len(Y), 0)) if X is None else np.asarray(X, float)
-    options: dict[str, Any] = {"power": power, "method": method, "jitter": jitter}
-    options["max_iterations"] = max_iterations
+    options = {"max_iterations": ITERATIONS} | options
     try:
         found = follow_states(posterior, before, None if X is None else known[:-held], **options)
     except NumericalError:
         return None
     if found.interrupted:
         raise KeyboardInterrupt
-    future = cast(StateSpacePosterior, found.posterior).forecast(
+    future = found.posterior.forecast(
         held,
         None if X is None else known[-held:],
         propagation=propagation,

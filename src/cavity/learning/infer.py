@@ -40,9 +40,7 @@ from cavity.learning.optimisers.lbfgs import Minimum, StartFailed
 from cavity.learning.results.result import Inference, Posterior
 from cavity.learning.results.row_diagnostics import RowDiagnostics
 from cavity.learning.search.tied import minimise_over_tied_sites
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
-from cavity.models.linear.drawn_weights import HasWeightParts
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import MOST_JITTER, with_escalating_jitter
 from cavity.numerics.text import plural
@@ -122,8 +120,8 @@ def infer(
 def _infer_by_draws(model: AbstractModel, data: Data, sampler: MCMC, jitter: float) -> Inference:
     """Draws at fixed parameters; of a GP in closed form where noise is Gaussian."""
     check_draws(model, data, sampler, learning=False)
-    has_weights = capability(model, HasWeightParts) is not None
-    if capability(model.likelihood, GaussianInLatent) is not None and not has_weights:
+    has_weights = model.drawn_weights is not None
+    if model.likelihood.gaussian_noise is not None and not has_weights:
         return infer_from(model, data, PowerEP(), jitter)
     maps, densities = all_fixed(bijections(model)), flat(model)
     drawn = draw(model, data, sampler, jitter=jitter, maps=maps, densities=densities)

@@ -11,7 +11,10 @@ import jax.numpy as jnp
 
 from cavity.likelihoods.capabilities import (
     AveragesOverPoints,
+    GaussianInLatent,
+    HasClassProbabilities,
     HasGaussianBound,
+    HasNoiseParameter,
     capability,
     number_of_classes,
 )
@@ -182,6 +185,24 @@ class AbstractLikelihood(Tabled, eqx.Module):
         """True if the density has a Gaussian lower bound, `bound`."""
         with_bound = capability(self, HasGaussianBound)
         return with_bound is not None and with_bound.bounded
+
+    @property
+    @typing.final
+    def gaussian_noise(self) -> GaussianInLatent | None:
+        """The likelihood, where its noise is Gaussian about f; None otherwise."""
+        return capability(self, GaussianInLatent)
+
+    @property
+    @typing.final
+    def noise_parameter(self) -> HasNoiseParameter | None:
+        """The likelihood, where the variance of Gaussian noise is a parameter; None otherwise."""
+        return capability(self, HasNoiseParameter)
+
+    @property
+    @typing.final
+    def class_probabilities(self) -> HasClassProbabilities | None:
+        """The likelihood, where its functions are those of classes; None otherwise."""
+        return capability(self, HasClassProbabilities)
 
     @typing.final
     def sampled(self, power: Power) -> bool:

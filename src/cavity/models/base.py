@@ -24,6 +24,7 @@ from cavity.likelihoods.capabilities import GaussianInLatent, HasHeldParameters,
 from cavity.likelihoods.integrated import Integrated
 from cavity.means import AbstractMean
 from cavity.models.latent_gp import LatentGP, shared_parameters
+from cavity.models.linear.drawn_weights import HasWeightParts
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Scalar
@@ -141,6 +142,11 @@ class AbstractModel(Tabled, eqx.Module):
     def input_kernels(self) -> dict[str, AbstractKernel]:
         """Kernels of functions of the inputs, by dotted name; none for other models."""
         return {}
+
+    @property
+    def drawn_weights(self) -> HasWeightParts | None:
+        """The model, where Markov chains draw its weights; None where they draw functions."""
+        return capability(self, HasWeightParts)
 
     @property
     def side(self) -> tuple[str, ...]:

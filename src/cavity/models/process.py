@@ -72,6 +72,10 @@ class TakesGaussianInputs(Protocol):
         """Views and beliefs of independent functions."""
         ...
 
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Array]:
+        """Means and variances at inputs."""
+        ...
+
     def moments_under(
         self, inputs: GaussianInputs
     ) -> tuple[Float[Array, "n P"], Float[Array, "n P"], Float[Array, "n P"]]:

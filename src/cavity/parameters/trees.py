@@ -368,8 +368,8 @@ def log_jacobian(
     return total
 
 
-def free_parts(model: PyTree, bijection_tree: PyTree, *shadows: PyTree) -> list[tuple[Any, ...]]:
-    """The free arrays in the order of `to_real`, each with its bijection and shadow entries.
+def free_entries(model: PyTree, bijection_tree: PyTree, *shadows: PyTree) -> list[tuple[Any, ...]]:
+    """Dotted name, value, bijection and shadow entries of each free array, as `to_real` has them.
 
     Args:
         model: the model.
@@ -378,4 +378,9 @@ def free_parts(model: PyTree, bijection_tree: PyTree, *shadows: PyTree) -> list[
     """
     columns = [jax.tree.leaves(tree, is_leaf=is_entry) for tree in shadows]
     rows = zip(entries(model, bijection_tree), *columns, strict=True)
-    return [(value, b, *more) for (_, value, b), *more in rows if b.free]
+    return [(*entry, *more) for entry, *more in rows if entry[2].free]
+
+
+def free_parts(model: PyTree, bijection_tree: PyTree, *shadows: PyTree) -> list[tuple[Any, ...]]:
+    """As `free_entries`, without names."""
+    return [each[1:] for each in free_entries(model, bijection_tree, *shadows)]

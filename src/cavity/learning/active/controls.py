@@ -14,7 +14,6 @@ from cavity.learning.active.sample_entropy import sample_entropy
 from cavity.learning.active.suggest import check_joint
 from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.results.result import Inference
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.process import AbstractProcess, SparseProcess
 from cavity.models.state_space.paths import sampled_paths
@@ -113,7 +112,7 @@ def _next_state(posterior: Any) -> LayerProcess:
     """
     check_joint(posterior)
     process = _sparse(posterior.process)
-    noise = capability(posterior.model.likelihood, GaussianInLatent)
+    noise = posterior.model.likelihood.gaussian_noise
     if process is None or noise is None:
         raise TypeError(
             "trajectories are drawn from a sparse cavity.GP with Gaussian noise: give the model "

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, capability, number_of_classes
+from cavity.likelihoods.capabilities import number_of_classes
 from cavity.likelihoods.predictive.base import Side
 from cavity.likelihoods.predictive.tabulated import output_shares
 from cavity.likelihoods.support import Support
@@ -60,7 +60,7 @@ def row_values(
     References:
         Bui (2017), S52 (eqs 3.96 to 3.98); Houlsby et al. (2011), BALD.
     """
-    noise = capability(likelihood, GaussianInLatent)
+    noise = likelihood.gaussian_noise
     if noise is not None:
         variance = noise.noise_variance(**side)
         total = jnp.broadcast_to(variance + spread, spread.shape)

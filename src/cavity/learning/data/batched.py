@@ -44,7 +44,6 @@ from cavity.learning.data.validation import (
 )
 from cavity.learning.methods.base import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.chunking import padded_size
 from cavity.numerics.text import plural
@@ -188,7 +187,7 @@ def in_memory(X: TrainingRows | None, y: ArrayLike | None) -> tuple[ArrayLike, A
 
 def _has_one_program(model: AbstractModel) -> bool:
     """True if power 1 has no closed form of its own, and shares the programs of those below it."""
-    exact = capability(model.likelihood, GaussianInLatent) is not None
+    exact = model.likelihood.gaussian_noise is not None
     return exact and model.approximate and not (model.latent_rows or model.ordered)
 
 
@@ -252,9 +251,7 @@ def as_training_data(
 def check_streamed(model: AbstractModel, method: AbstractMethod) -> None:
     """Raises ValueError for a model whose rows need sites, and thus to be in memory."""
     approximation = method.approximation
-    exact = (
-        approximation.closed_form and capability(model.likelihood, GaussianInLatent) is not None
-    )
+    exact = approximation.closed_form and model.likelihood.gaussian_noise is not None
     if not (exact or approximation.tied):
         raise ValueError(
             f"{type(method).__name__}() keeps a site for every row of the likelihood "

@@ -1,10 +1,47 @@
 """Weights of rows, in the statistics that starting values and priors come from."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
 from cavity.inference.graph.rows import WEIGHT
+from cavity.learning.data.scales import Scales, measure
+
+
+class WeightedTable(NamedTuple):
+    """Inputs and outputs of rows, each of which counts as often as its weight says.
+
+    Attributes:
+        X: inputs, (N, D).
+        y: outputs, (N, P), NaN where missing.
+        side: side data by name, (N,) each; weights are among them.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    side: Mapping[str, np.ndarray] = MappingProxyType({})
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """The weights of rows, (N,); None where all count once."""
+        return weights_of(self.side)
+
+    @property
+    def presence(self) -> np.ndarray:
+        """The weights of outputs, (N, P)."""
+        return presence_of(self.y, self.weights)
+
+    @property
+    def count(self) -> float:
+        """Rows, each as often as its weight says."""
+        return len(self.X) if self.weights is None else float(np.sum(self.weights))
+
+    @property
+    def scales(self) -> Scales:
+        """Location and spread of the columns."""
+        return measure(self.X, np.nan_to_num(self.y), self.presence, self.weights)
 
 
 def weights_of(side: Mapping[str, np.ndarray]) -> np.ndarray | None:

@@ -242,7 +242,7 @@ def coordinate_scales(model: Any, maps: Any, whole: Scales) -> np.ndarray:
     parts = []
     for value, b, unit, scales in free_parts(model, maps, *_measured(model, whole)):
         shape = np.shape(value)
-        if not isinstance(b, Real):
+        if b != Real():
             parts.append(np.ones(int(np.prod(shape))))
             continue
         spread = scales.x_spread**unit.input if unit.input else np.ones(())

@@ -13,13 +13,11 @@ from cavity.learning.data.training_data import Data
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.mcmc import MCMC
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.latent_gp import shared_parameters
-from cavity.models.linear.drawn_weights import HasWeightParts
 from cavity.numerics.text import plural
 from cavity.numerics.validation import check_side_names
-from cavity.parameters import FIXED, Bijection, Interval, Positive, Real, bijections, entries
+from cavity.parameters import FIXED, Bijection, Positive, Real, bijections, entries
 
 M = TypeVar("M", bound=AbstractModel)
 T = TypeVar("T", bound=eqx.Module)
@@ -36,7 +34,7 @@ def check_model(
     method.check(model.likelihood)
     blocked = blocks is not None
     # weights do not grow with rows, and can be drawn all the same
-    drawn = method.samples and capability(model, HasWeightParts) is not None
+    drawn = method.samples and model.drawn_weights is not None
     sparse = model.sparse and not drawn
     method.check_layout(model.likelihood, sparse=sparse, blocked=blocked)
     if blocked and method.couples(model.likelihood):
@@ -138,7 +136,7 @@ def check_shapes(model: AbstractModel, data: Data) -> None:
             "itself, and the fitted model to cavity.integrate"
         )
     model.check(data.rows)
-    noise = capability(model.likelihood, GaussianInLatent)
+    noise = model.likelihood.gaussian_noise
     if noise is None:
         return
     shape = np.shape(noise.noise_variance())
@@ -200,11 +198,10 @@ def check_domains(
 def _outside(values: np.ndarray, domain: Bijection, *, learned: bool) -> np.ndarray:
     """The places of values that the domain does not have, (count, axes)."""
     good = np.isfinite(values)
-    if isinstance(domain, Positive | Interval):
-        inside = (values > domain.lower) & (values < domain.upper)
-        zero = isinstance(domain, Positive) & (values == 0.0)
-        bound = ((values == domain.lower) | (values == domain.upper)) & ~zero
-        good &= inside if learned else inside | bound
+    inside = (values > domain.lower) & (values < domain.upper)
+    zero = isinstance(domain, Positive) & (values == 0.0)
+    bound = ((values == domain.lower) | (values == domain.upper)) & ~zero
+    good &= inside if learned else inside | bound
     return np.argwhere(~good)
 
 
@@ -218,17 +215,14 @@ def _remedy(value: float, declared: Bijection, *, learned: bool) -> str:
 
 def fix_unused_noise(model: M, maps: M, data: Data) -> M:
     """The bijections with FIXED for a noise variance in whose place the rows' own is used."""
-    if (
-        "noise_variance" not in data.rows.side
-        or capability(model.likelihood, GaussianInLatent) is None
-    ):
+    if "noise_variance" not in data.rows.side or model.likelihood.gaussian_noise is None:
         return maps
     return eqx.tree_at(lambda m: m.likelihood, maps, all_fixed(maps.likelihood))
 
 
 def all_fixed(maps: T) -> T:
     """The bijections with every parameter held."""
-    return jax.tree.map(lambda _: FIXED, maps, is_leaf=lambda b: isinstance(b, Bijection))
+    return jax.tree.map(lambda _: FIXED, maps)
 
 
 def inputs_first(model: M) -> tuple[M, ...]:

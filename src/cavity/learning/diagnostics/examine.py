@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import cast
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +26,7 @@ from cavity.models.process import SparseProcess
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.numerics.validation import check_columns, check_finite, float_array
-from cavity.parameters import Bijection, bijections
+from cavity.parameters import bijections, free_parts
 
 # Covariances of candidates for one more point with the rows, and candidates at the least.
 ENTRIES, FEWEST = 4_000_000, 200
@@ -128,10 +127,8 @@ def _learnable(gp: GP) -> int:
     Weights of hundreds of places do not gain as many, so that there is a limit.
     """
     kernel = gp.kernels[0]
-    is_map = lambda x: isinstance(x, Bijection)  # noqa: E731
-    maps = jax.tree.leaves(bijections(kernel), is_leaf=is_map)
-    leaves = zip(jax.tree.leaves(kernel), maps, strict=True)
-    return min(sum(np.size(leaf) for leaf, domain in leaves if domain.free), MOST_LEARNABLE)
+    free = free_parts(kernel, bijections(kernel))
+    return min(sum(np.size(value) for value, _ in free), MOST_LEARNABLE)
 
 
 def _inputs(case: Examined) -> Float[Array, "N D"]:

@@ -18,7 +18,7 @@ from cavity.learning.diagnostics.row_covariance import Observations, evidence_of
 from cavity.learning.infer import as_dtype, infer
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.results.result import FitResult, Inference, check_whole
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
+from cavity.likelihoods.capabilities import GaussianInLatent
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
 from cavity.models.latent_gp import shared_parameters
@@ -109,7 +109,7 @@ def examined(
         raise ValueError("a bracket is for rows that observe values of the function, no slopes")
     gp = result.model if isinstance(result, FitResult) else result.posterior.model
     gp = as_dtype(_checked(gp), data)
-    gaussian = capability(gp.likelihood, GaussianInLatent)
+    gaussian = gp.likelihood.gaussian_noise
     if not gp.sparse:
         return Examined(result, data, gp, None, 0.0, gaussian)
     if gaussian is not None:

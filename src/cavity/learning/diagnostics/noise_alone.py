@@ -20,7 +20,6 @@ from cavity.learning.infer import infer_from
 from cavity.learning.methods.methods import PowerEP
 from cavity.learning.optimisers.lbfgs import StartFailed, minimise
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
 from cavity.likelihoods.latent_values import initial_latents
 from cavity.likelihoods.support import Support
 from cavity.numerics.jit import compiled
@@ -79,9 +78,9 @@ def noise_alone(likelihood: AbstractLikelihood, data: Data) -> float:
         raise ValueError("noise alone is for rows that observe values of the function, no slopes")
     y, presence = _observed(data)
     real = likelihood.support is Support.REAL
-    gaussian = capability(likelihood, GaussianInLatent)
+    gaussian = likelihood.gaussian_noise
     known = "noise_variance" in data.rows.side
-    learned = capability(likelihood, HasNoiseParameter)
+    learned = likelihood.noise_parameter
     if real and not known and not _varies(y, presence):
         return float("inf")
     if learned is not None and not known:

@@ -1,17 +1,17 @@
 """Parameters of which the data say nothing."""
 
-from typing import Any
-
 import numpy as np
 
 from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.models.base import AbstractModel
-from cavity.parameters import Bijection, Real, Units, entries, free_parts, units
+from cavity.parameters import Real, Units, free_entries, free_parts, units
 
 SAID = "the outputs do not vary, so that they determine no parameter: all stay where they started"
 
 
-def undetermined(model: AbstractModel, data: AbstractTrainingData, maps: Any) -> tuple[str, ...]:
+def undetermined(
+    model: AbstractModel, data: AbstractTrainingData, maps: AbstractModel
+) -> tuple[str, ...]:
     """Dotted names of the parameters to be learned that the data do not determine.
 
     They are all such parameters where no output varies and zero or a learned constant explains the
@@ -26,16 +26,12 @@ def undetermined(model: AbstractModel, data: AbstractTrainingData, maps: Any) ->
     scales = data.scales(model.likelihood)
     if scales.y_varies or not (_has_height(model, maps) or not np.any(scales.y_centre)):
         return ()
-    return tuple(
-        name
-        for name, _, domain in entries(model, maps)
-        if isinstance(domain, Bijection) and domain.free
-    )
+    return tuple(name for name, *_ in free_entries(model, maps))
 
 
-def _has_height(model: AbstractModel, maps: Any) -> bool:
+def _has_height(model: AbstractModel, maps: AbstractModel) -> bool:
     """True if a constant that is added to a function is learned."""
     return any(
-        isinstance(domain, Real) and unit == Units(output=1)
+        domain == Real() and unit == Units(output=1)
         for _, domain, unit in free_parts(model, maps, units(model))
     )

@@ -18,12 +18,11 @@ from cavity.kernels.stationary import RBF
 from cavity.learning.data.scales import tally
 from cavity.learning.initialisation.inducing_points import select_inducing
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
 from cavity.means import AbstractMean, Columns, Identity, Linear, Zero
 from cavity.models.deep.deep_gp import INNER_DEVIATION, DeepGP
 from cavity.models.deep.layer import Layer
 from cavity.models.gp import GP
-from cavity.models.process import AbstractProcess, TakesGaussianInputs
+from cavity.models.process import TakesGaussianInputs
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
 
@@ -53,11 +52,15 @@ class HiddenStart(NamedTuple):
         inputs: inputs of these layers and of the sparse GP, where outputs are means, (N, width)
             each.
         above: hidden layers from it on, their widths; none where it is the last layer.
+        points: inducing points of every other layer.
+        seed: of the clusters that place them, of rows that are looked at, and of minibatches.
     """
 
     maps: tuple[AbstractMean, ...]
     inputs: tuple[np.ndarray, ...]
     above: tuple[int, ...] = ()
+    points: int = 100
+    seed: int = 0
 
 
 def chosen_start(
@@ -65,6 +68,7 @@ def chosen_start(
     widths: Sequence[int],
     likelihood: AbstractLikelihood,
     outputs: int,
+    points: int = 100,
     seed: int = 0,
 ) -> HiddenStart:
     """Initial hidden layers of a deep GP.
@@ -80,17 +84,20 @@ def chosen_start(
         widths: of the hidden layers.
         likelihood: of the outputs.
         outputs: their number.
-        seed: of random directions.
+        points: inducing points of every layer but that of the sparse GP.
+        seed: of everything random.
     """
     columns = (X.shape[1], *widths)
     narrow = any(width < below for width, below in zip(widths, columns, strict=False))
-    gaussian = capability(likelihood, GaussianInLatent) is not None
+    gaussian = likelihood.gaussian_noise is not None
     if narrow and gaussian and min(widths) >= outputs:
-        return HiddenStart((), (np.asarray(X, np.float64),), tuple(widths))
-    return hidden_start(X, widths, seed)
+        return HiddenStart((), (np.asarray(X, np.float64),), tuple(widths), points, seed)
+    return hidden_start(X, widths, points, seed)
 
 
-def hidden_start(X: np.ndarray, widths: Sequence[int], seed: int = 0) -> HiddenStart:
+def hidden_start(
+    X: np.ndarray, widths: Sequence[int], points: int = 100, seed: int = 0
+) -> HiddenStart:
     """Mean functions that preserve the information of the inputs.
 
     A layer as wide as its inputs passes them on. A narrower one passes on their leading principal
@@ -99,7 +106,8 @@ def hidden_start(X: np.ndarray, widths: Sequence[int], seed: int = 0) -> HiddenS
     Args:
         X: inputs, (N, D).
         widths: of the hidden layers.
-        seed: of random directions.
+        points: inducing points of every layer but that of the sparse GP.
+        seed: of everything random.
 
     References:
         Salimbeni and Deisenroth (2017), section 3.1.
@@ -116,7 +124,7 @@ def hidden_start(X: np.ndarray, widths: Sequence[int], seed: int = 0) -> HiddenS
             weights = _directions(H, centre, width, random)
             maps.append(Linear(weights, np.zeros(width), centre))
         inputs.append(np.asarray(maps[-1](jnp.asarray(H)), np.float64))
-    return HiddenStart(tuple(maps), tuple(inputs))
+    return HiddenStart(tuple(maps), tuple(inputs), (), points, seed)
 
 
 def _directions(
@@ -143,9 +151,7 @@ def _with_random(weights: np.ndarray, width: int, random: np.random.Generator) -
     return weights
 
 
-def deepen(
-    single: GP, process: AbstractProcess, start: HiddenStart, points: int, seed: int = 0
-) -> tuple[DeepGP, Sites]:
+def deepen(single: GP, process: TakesGaussianInputs, start: HiddenStart) -> tuple[DeepGP, Sites]:
     """A deep GP that begins as a sparse GP, in its first layer or its last.
 
     Other functions are so certain that they do not spoil what the sparse GP explains: to an
@@ -155,49 +161,40 @@ def deepen(
         single: the sparse GP, a model of `start.inputs[-1]`.
         process: its posterior process, whose functions are independent.
         start: of the hidden layers.
-        points: inducing points of every other layer.
-        seed: of the clusters that place them, and of the rows where slopes are taken.
 
     Returns:
         The model, and its tied sites to start from.
     """
-    parts = cast(TakesGaussianInputs, process).sparse_functions()
+    parts = process.sparse_functions()
     layer, sites = _functions(single, parts)
     if start.above:
-        first, values = _with_others(layer, sites, process, start, points, seed)
+        first, values = _with_others(layer, sites, process, start)
         widths = (*start.above[1:], sum(view.mean.outputs for view, _ in parts))
-        placed = [first, *_passing_on(single, values, widths, points, seed)]
+        placed = [first, *_passing_on(single, values, widths, start)]
     else:
-        placed = [*_below(single, process, start, points, seed), (layer, sites)]
+        placed = [*_below(single, process, start), (layer, sites)]
     layers = [layer for layer, _ in placed]
     return DeepGP(layers, single.likelihood), (tuple(site for _, own in placed for site in own),)
 
 
-def _below(
-    single: GP, process: AbstractProcess, start: HiddenStart, points: int, seed: int
-) -> list[Placed]:
+def _below(single: GP, process: TakesGaussianInputs, start: HiddenStart) -> list[Placed]:
     """Hidden layers near mean functions that keep what the inputs say."""
     placed = []
     for i, mean in enumerate(start.maps):
-        steepness = _steepness(single, process, start, i, seed)
+        steepness = _steepness(single, process, start, i)
         ends = start.inputs[i], start.inputs[i + 1]
-        placed.append(_near_mean(mean, *ends, points, steepness, seed))
+        placed.append(_near_mean(mean, *ends, steepness, start))
     return placed
 
 
 def _with_others(
-    layer: Layer,
-    sites: list[TiedSite],
-    process: AbstractProcess,
-    start: HiddenStart,
-    points: int,
-    seed: int,
+    layer: Layer, sites: list[TiedSite], process: TakesGaussianInputs, start: HiddenStart
 ) -> tuple[Placed, np.ndarray]:
     """A sparse GP with other functions beside it, and the values of all at some rows.
 
     The others begin near the directions in which it is steepest, in the units of its functions.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(start.seed)
     X = start.inputs[-1]
     X = X[random.permutation(len(X))[:ROWS]]
     values = np.asarray(_means(process, jnp.asarray(X)))
@@ -207,7 +204,7 @@ def _with_others(
     weights = _steepest(process, X, others, random) * np.mean(tally(values).spread)
     beside = Linear(weights, np.zeros(others), X.mean(axis=0))
     outputs = np.asarray(beside(jnp.asarray(X)))
-    near, still = _near_mean(beside, X, outputs, points, None, seed)
+    near, still = _near_mean(beside, X, outputs, None, start)
     groups = (*layer.groups, *near.groups)
     kernels, inducing, sizes = zip(*groups, strict=True)
     mean = Columns((*_columns(layer.mean, own, X), beside))
@@ -222,7 +219,7 @@ def _columns(mean: AbstractMean, count: int, X: np.ndarray) -> tuple[AbstractMea
 
 
 def _steepest(
-    process: AbstractProcess, X: np.ndarray, count: int, random: np.random.Generator
+    process: TakesGaussianInputs, X: np.ndarray, count: int, random: np.random.Generator
 ) -> np.ndarray:
     """Weights (D, count) of the directions in which functions are steepest, of unit deviation."""
     columns = tally(X)
@@ -238,7 +235,7 @@ def _steepest(
 
 
 def _passing_on(
-    single: GP, values: np.ndarray, widths: Sequence[int], points: int, seed: int
+    single: GP, values: np.ndarray, widths: Sequence[int], start: HiddenStart
 ) -> list[Placed]:
     """Layers above the sparse GP, close to mean functions that copy its outputs.
 
@@ -246,11 +243,10 @@ def _passing_on(
         single: the sparse GP.
         values: of the layer that it is in, at some rows; its own functions come first.
         widths: of the layers.
-        points: inducing points of each.
-        seed: of the clusters that place them, and of random directions.
+        start: of the hidden layers.
     """
-    random = np.random.default_rng(seed)
-    noise = capability(single.likelihood, HasNoiseParameter)
+    random = np.random.default_rng(start.seed)
+    noise = single.likelihood.noise_parameter
     placed = []
     for width in widths:
         columns, mean = values.shape[1], Identity()
@@ -264,7 +260,7 @@ def _passing_on(
             own = np.arange(width) < widths[-1]
             squares = np.broadcast_to(own / np.min(noise.variance), outputs.shape)
             steepness = _Steepness(values[:SLOPES], squares[:SLOPES] * len(widths))
-        placed.append(_near_mean(mean, values, outputs, points, steepness, seed))
+        placed.append(_near_mean(mean, values, outputs, steepness, start))
         values = outputs
     return placed
 
@@ -309,14 +305,14 @@ class _Steepness(NamedTuple):
 
 
 def _steepness(
-    single: GP, process: AbstractProcess, start: HiddenStart, layer: int, seed: int
+    single: GP, process: TakesGaussianInputs, start: HiddenStart, layer: int
 ) -> _Steepness | None:
     """Slopes of the outputs in the values of a hidden layer; None where noise is not Gaussian."""
-    noise = capability(single.likelihood, HasNoiseParameter)
+    noise = single.likelihood.noise_parameter
     if noise is None:
         return None
     inputs, outputs = start.inputs[layer], start.inputs[layer + 1]
-    chosen = np.random.default_rng(seed).permutation(len(inputs))[:SLOPES]
+    chosen = np.random.default_rng(start.seed).permutation(len(inputs))[:SLOPES]
     slopes = _slopes(process, start.maps[layer + 1 :], jnp.asarray(outputs[chosen]))
     variance = np.asarray(noise.variance)[..., None]
     squares = np.mean(np.asarray(slopes) ** 2 / variance, axis=1)
@@ -325,7 +321,7 @@ def _steepness(
 
 @compiled
 def _slopes(
-    process: AbstractProcess, maps: tuple[AbstractMean, ...], values: Float[Array, "n W"]
+    process: TakesGaussianInputs, maps: tuple[AbstractMean, ...], values: Float[Array, "n W"]
 ) -> Float[Array, "n P W"]:
     """Slopes of the means of a process in values that go through mean functions first."""
 
@@ -339,7 +335,7 @@ def _slopes(
 
 
 @compiled
-def _means(process: AbstractProcess, X: Float[Array, "n D"]) -> Float[Array, "n P"]:
+def _means(process: TakesGaussianInputs, X: Float[Array, "n D"]) -> Float[Array, "n P"]:
     """Means of the functions of a process."""
     return process.moments(X)[0]
 
@@ -348,12 +344,11 @@ def _near_mean(
     mean: AbstractMean,
     inputs: np.ndarray,
     outputs: np.ndarray,
-    points: int,
     steepness: _Steepness | None,
-    seed: int,
+    start: HiddenStart,
 ) -> Placed:
     """A layer near its mean function, and its site."""
-    Z = select_inducing(RBF(), inputs, points, choice="kmeans", seed=seed)
+    Z = select_inducing(RBF(), inputs, start.points, choice="kmeans", seed=start.seed)
     variance = INNER_VARIANCE * float(np.mean(tally(outputs).spread ** 2))
     kernel = RBF(1.0, tally(inputs).spread * np.sqrt(inputs.shape[1]))
     if steepness is not None:

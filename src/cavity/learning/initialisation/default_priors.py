@@ -7,16 +7,14 @@ overrule them.
 """
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from cavity.learning.data.row_weights import presence_of, quantile, weights_of
+from cavity.learning.data.row_weights import WeightedTable, quantile
 from cavity.learning.data.scales import Scales, Tallies, in_data_units, scales_of
-from cavity.learning.initialisation.models import Given, measured
+from cavity.learning.initialisation.models import Given
 from cavity.learning.initialisation.screening import latent_guesses
-from cavity.likelihoods.capabilities import HasClassProbabilities, HasNoiseParameter, capability
 from cavity.likelihoods.latent_values import initial_latents
 from cavity.models.gp import GP
 from cavity.numerics.tree import named, with_named
@@ -43,9 +41,7 @@ MIDDLE, FAR = 1.349, 5.0
 HELD, NORMAL = 0.95, 1.6448536269514722
 
 
-def default_priors(
-    model: GP, given: Given, X: np.ndarray, y: np.ndarray, side: Mapping[str, np.ndarray]
-) -> GP:
+def default_priors(model: GP, given: Given, table: WeightedTable) -> GP:
     """A tree of priors of the model's parameters, flat for those that came with values.
 
     All are flat of a table with more than three columns for each row.
@@ -59,15 +55,12 @@ def default_priors(
     Args:
         model: the model, with inducing variables or without.
         given: which parts came with values of their own.
-        X: inputs, (N, D).
-        y: outputs, (N, P), NaN where missing.
-        side: side data by name, (N,) each.
+        table: the rows.
     """
-    values, weights = _heights(model, y, side), weights_of(side)
-    scales = measured(X, values, weights)
-    spread = _spread_of_most(X, np.asarray(scales.x_spread), weights)
-    scales = dataclasses.replace(scales, x_spread=spread)
-    return _about(model, given, scales, np.sum(presence_of(values, weights), axis=0))
+    table = table._replace(y=_heights(model, table))
+    spread = _spread_of_most(table, np.asarray(table.scales.x_spread))
+    scales = dataclasses.replace(table.scales, x_spread=spread)
+    return _about(model, given, scales, np.sum(table.presence, axis=0))
 
 
 def priors_of_stream(given: Given, model: GP, tallies: Tallies) -> GP:
@@ -98,20 +91,20 @@ def _about(model: GP, given: Given, scales: Scales, counts: np.ndarray) -> GP:
     return with_named(flat(model), chosen)
 
 
-def _spread_of_most(X: np.ndarray, spread: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+def _spread_of_most(table: WeightedTable, spread: np.ndarray) -> np.ndarray:
     """Spreads of columns (D,), those of their middle halves where a few distant rows make them."""
-    below, above = (quantile(X, share, weights) for share in (0.25, 0.75))
+    below, above = (quantile(table.X, share, table.weights) for share in (0.25, 0.75))
     middle = (above - below) / MIDDLE
     return np.where((middle > 0.0) & (spread > FAR * middle), middle, spread)
 
 
-def _heights(model: GP, y: np.ndarray, side: Mapping[str, np.ndarray]) -> np.ndarray:
+def _heights(model: GP, table: WeightedTable) -> np.ndarray:
     """The outputs, or the latent values that would roughly give them, (N, P)."""
-    if capability(model.likelihood, HasNoiseParameter) is not None:
-        return y
-    if capability(model.likelihood, HasClassProbabilities) is not None:
-        return np.asarray(initial_latents(model.likelihood, y[:, 0]))
-    return latent_guesses(model.likelihood, y, side)
+    if model.likelihood.noise_parameter is not None:
+        return table.y
+    if model.likelihood.class_probabilities is not None:
+        return np.asarray(initial_latents(model.likelihood, table.y[:, 0]))
+    return latent_guesses(model.likelihood, table)
 
 
 def _wider(scales: Scales, counts: np.ndarray) -> Scales:

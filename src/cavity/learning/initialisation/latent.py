@@ -12,65 +12,54 @@ from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.inducing_points import select_inducing
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
-from cavity.models.inputs.encoder import SiteEncoder, linear_encoder
+from cavity.models.inputs.encoder import linear_encoder
 from cavity.models.inputs.views import principal_components
 from cavity.models.latent.gplvm import GPLVM
 
+# Factors of the kernel's lengthscales, and of a variance of Gaussian noise, that are tried.
+LENGTHSCALES, NOISE = (1.0, 0.5), (1.0, 10.0)
+# Hidden units of an encoder's networks.
+HIDDEN = 8
+
 
 @dataclasses.dataclass(frozen=True)
-class LatentStarts:
-    """Settings of `latent_starts`.
+class LatentStart:
+    """A latent-variable model as it was asked for.
 
     Attributes:
-        lengthscales: factors of the kernel's lengthscales to begin with.
-        noise: factors of the noise variance to begin with, where noise is Gaussian.
-        hidden: hidden units of an encoder's networks.
-    """
-
-    lengthscales: tuple[float, ...] = (1.0, 0.5)
-    noise: tuple[float, ...] = (1.0, 10.0)
-    hidden: int = 8
-
-
-SETTINGS = LatentStarts()
-
-
-def latent_starts(
-    Y: np.ndarray,
-    kernel: AbstractKernel,
-    likelihood: AbstractLikelihood,
-    *,
-    dims: int,
-    points: int,
-    encoder: bool = False,
-    seed: int = 0,
-    settings: LatentStarts = SETTINGS,
-) -> list[GPLVM]:
-    """Models to start from, whose inducing points lie among the principal components of rows.
-
-    Args:
-        Y: outputs (N, P), NaN where missing.
         kernel: covariance function for latent inputs of unit variance.
         likelihood: density of an output.
         dims: latent dimensions.
         points: inducing points at the most.
         encoder: whether an encoder gives the posteriors of latent inputs.
         seed: of the clusters that place inducing points, and of the encoder.
-        settings: which scales are tried.
     """
+
+    kernel: AbstractKernel
+    likelihood: AbstractLikelihood
+    dims: int
+    points: int = 50
+    encoder: bool = False
+    seed: int = 0
+
+
+def latent_starts(asked: LatentStart, Y: np.ndarray) -> list[GPLVM]:
+    """Models to start from, whose inducing points lie among the principal components of rows.
+
+    Args:
+        asked: the model.
+        Y: outputs (N, P), NaN where missing.
+    """
+    kernel, likelihood, dims = asked.kernel, asked.likelihood, asked.dims
     filled = np.nan_to_num(Y, nan=0.0)
     presence = (~np.isnan(Y)).astype(float)
     rows = Rows(jnp.zeros((len(Y), 0)), jnp.asarray(filled), jnp.asarray(presence))
     X = np.asarray(principal_components(rows, dims), np.float64)
-    Z = Points(select_inducing(kernel, X, points, choice="kmeans", seed=seed))
-    network: SiteEncoder | None = None
-    if encoder:
-        network = linear_encoder(Y, dims, settings.hidden, seed)
-    exact = capability(likelihood, GaussianInLatent) is not None
+    Z = Points(select_inducing(kernel, X, asked.points, choice="kmeans", seed=asked.seed))
+    network = linear_encoder(Y, dims, HIDDEN, asked.seed) if asked.encoder else None
     models = []
-    for noise in settings.noise if exact else (1.0,):
-        for factor in settings.lengthscales:
+    for noise in (1.0,) if likelihood.gaussian_noise is None else NOISE:
+        for factor in LENGTHSCALES:
             unit, nothing = np.full(dims, factor), np.zeros(dims)
             scales = Scales(nothing, unit, nothing, 1.0)
             start = in_data_units(kernel, scales)

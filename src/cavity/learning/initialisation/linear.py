@@ -1,5 +1,6 @@
 """Starting values of linear models, from the spread of outputs and the size of the table."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,15 +10,10 @@ import numpy as np
 from cavity import weights
 from cavity.inference.graph.rows import WEIGHT
 from cavity.inference.weights.blocks import units_of
-from cavity.learning.data.row_weights import presence_of
-from cavity.learning.data.scales import in_data_units, measure
+from cavity.learning.data.row_weights import WeightedTable
+from cavity.learning.data.scales import in_data_units
 from cavity.learning.initialisation.screening import latent_guesses
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import (
-    HasClassProbabilities,
-    HasNoiseParameter,
-    capability,
-)
 from cavity.models.linear.linear_model import LinearModel
 from cavity.weights.base import AbstractWeightPrior
 
@@ -33,61 +29,6 @@ _SPARSE = ("spike_slab", "horseshoe")
 _PURE = 4.0
 
 
-def starting_linear(
-    prior: str | AbstractWeightPrior,
-    likelihood: AbstractLikelihood,
-    X: np.ndarray,
-    y: np.ndarray,
-    weights_of_rows: np.ndarray | None = None,
-    *,
-    groups: np.ndarray | None,
-    intercept: bool,
-    standardise: bool,
-    keep_likelihood: bool,
-    blocks: Sequence[Sequence[int]] | None = None,
-) -> list[LinearModel]:
-    """Linear models whose function and noise share the spread of the outputs, to be tried in turn.
-
-    Args:
-        prior: a name among `PRIORS`, or a prior, which stays as it is.
-        likelihood: the likelihood, in standard units unless it is to stay as it is.
-        X: inputs, (N, D).
-        y: outputs, (N, P), NaN where missing.
-        weights_of_rows: (N,); None where all count once.
-        groups: the group of each column; None for none.
-        intercept: whether there is an intercept.
-        standardise: whether columns count about their mean, in units of their deviation.
-        keep_likelihood: whether the likelihood stays as it is.
-        blocks: columns whose weights share a scale; None for none.
-    """
-    spread = output_spread(likelihood, y, weights_of_rows)
-    columns = standard_columns(X, weights_of_rows) if standardise else None
-    rows = len(X) if weights_of_rows is None else float(np.sum(weights_of_rows))
-    scaled = standardise and not keep_likelihood
-    found = []
-    tried = [(noise, True) for noise in _NOISE]
-    if isinstance(prior, str) and prior in _SPARSE:
-        tried.append((_NOISE[-1], False))
-    for noise, sparse in tried:
-        own: Any = prior
-        if isinstance(prior, str):
-            height = spread.variance if standardise else 1.0
-            own = named_prior(
-                prior, height, noise, (rows, X.shape[1]), groups, blocks, sparse=sparse
-            )
-        model = LinearModel(
-            own,
-            with_noise(likelihood, X, y, noise * spread.variance) if scaled else likelihood,
-            10.0 * (spread.variance + spread.height**2) if intercept else False,
-            groups,
-            centre=columns.centre if columns is not None and intercept else None,
-            scale=None if columns is None else columns.scale,
-            blocks=blocks,
-        )
-        found.append(model)
-    return found
-
-
 class Spread(NamedTuple):
     """Prior scale of the function of a likelihood.
 
@@ -100,34 +41,17 @@ class Spread(NamedTuple):
     height: float
 
 
-def output_spread(
-    likelihood: AbstractLikelihood, y: np.ndarray, weights_of_rows: np.ndarray | None = None
-) -> Spread:
+def output_spread(likelihood: AbstractLikelihood, table: WeightedTable) -> Spread:
     """The spread of the outputs, on the scale of the function."""
-    if capability(likelihood, HasClassProbabilities) is not None:
+    if likelihood.class_probabilities is not None:
         return Spread(_PURE, 0.0)
-    noisy = capability(likelihood, HasNoiseParameter) is not None
-    side = {} if weights_of_rows is None else {WEIGHT: weights_of_rows}
-    guesses = y if noisy else latent_guesses(likelihood, y, side)
-    presence = presence_of(guesses, weights_of_rows)
-    seen = np.nan_to_num(guesses)
+    alone = table._replace(side={} if table.weights is None else {WEIGHT: table.weights})
+    if likelihood.noise_parameter is None:
+        alone = alone._replace(y=latent_guesses(likelihood, alone))
+    presence, seen = alone.presence, np.nan_to_num(alone.y)
     about = np.average(seen, axis=0, weights=presence)
     variance = float(np.average((seen - about) ** 2, weights=presence))
     return Spread(variance or 1.0, float(np.max(np.abs(about))))
-
-
-def with_noise(
-    likelihood: AbstractLikelihood, X: np.ndarray, y: np.ndarray, variance: float
-) -> AbstractLikelihood:
-    """A likelihood in standard units in those of the data, with noise where it has any."""
-    noisy: Any = capability(likelihood, HasNoiseParameter)
-    if noisy is None:
-        return likelihood
-    present = ~np.isnan(y)
-    scales = measure(X, np.where(present, y, 0.0), present.astype(float))
-    moved: Any = in_data_units(likelihood, scales)
-    level = np.full(np.shape(moved.variance), variance)
-    return eqx.tree_at(lambda m: m.variance, moved, level)
 
 
 class StandardColumns(NamedTuple):
@@ -150,28 +74,97 @@ def standard_columns(X: np.ndarray, weights_of_rows: np.ndarray | None = None) -
     return StandardColumns(mean, np.where(varies, deviation, 1.0))
 
 
-def named_prior(
-    name: str,
-    variance: float,
-    noise: float,
-    shape: tuple[float, int],
-    groups: np.ndarray | None,
-    blocks: Sequence[Sequence[int]] | None = None,
-    *,
-    sparse: bool = True,
-) -> AbstractWeightPrior:
-    """A prior by which all columns together explain what is not noise of a variance.
+@dataclasses.dataclass(frozen=True)
+class AskedWeights:
+    """A model of weights as it was asked for, its parts in standard units unless they stay.
 
-    Args:
-        name: among `PRIORS`.
-        variance: of the outputs, on the scale of the function.
-        noise: the share of it that is noise.
-        shape: rows, each as often as its weight says, and columns.
+    Attributes:
+        prior: a name among `PRIORS`, or a prior, which stays as it is.
+        likelihood: the likelihood, in standard units unless it is to stay as it is.
         groups: the group of each column; None for none.
         blocks: columns whose weights share a scale; None for none.
-        sparse: whether few coefficients are not small, where the prior can say so; else half.
+        standardise: whether columns count about their mean, in units of their deviation.
+        keep_likelihood: whether the likelihood stays as it is.
     """
-    rows, columns = shape
+
+    prior: str | AbstractWeightPrior
+    likelihood: AbstractLikelihood
+    groups: np.ndarray | None = None
+    blocks: Sequence[Sequence[int]] | None = None
+    standardise: bool = True
+    keep_likelihood: bool = False
+
+    def prior_at(
+        self, table: WeightedTable, variance: float, noise: float, *, sparse: bool = True
+    ) -> AbstractWeightPrior:
+        """The prior; by name one by which all columns together explain the outputs.
+
+        Args:
+            table: the rows.
+            variance: of the outputs, on the scale of the function.
+            noise: the share of it that is noise.
+            sparse: whether few coefficients are not small, where the prior can say so; else half.
+        """
+        if not isinstance(self.prior, str):
+            return self.prior
+        return _named_prior(self, table, variance, noise, sparse=sparse)
+
+    def likelihood_at(self, table: WeightedTable, variance: float) -> AbstractLikelihood:
+        """The likelihood in the units of the data, with a variance of noise where it has any."""
+        noisy = self.likelihood.noise_parameter is not None
+        if self.keep_likelihood or not (self.standardise and noisy):
+            return self.likelihood
+        moved: Any = in_data_units(self.likelihood, WeightedTable(table.X, table.y).scales)
+        level = np.full(np.shape(moved.variance), variance)
+        return eqx.tree_at(lambda m: m.variance, moved, level)
+
+    def columns(self, table: WeightedTable) -> StandardColumns | None:
+        """Means and deviations of the columns where they count in units of these."""
+        return standard_columns(table.X, table.weights) if self.standardise else None
+
+
+@dataclasses.dataclass(frozen=True)
+class AskedLinear(AskedWeights):
+    """A linear model as it was asked for.
+
+    Attributes:
+        intercept: whether there is an intercept.
+    """
+
+    intercept: bool = True
+
+
+def starting_linear(asked: AskedLinear, table: WeightedTable) -> list[LinearModel]:
+    """Linear models whose function and noise share the spread of the outputs, to be tried in turn.
+
+    Args:
+        asked: the model.
+        table: the rows.
+    """
+    spread, columns = output_spread(asked.likelihood, table), asked.columns(table)
+    height = spread.variance if asked.standardise else 1.0
+    tried = [(noise, True) for noise in _NOISE]
+    if asked.prior in _SPARSE:
+        tried.append((_NOISE[-1], False))
+    return [
+        LinearModel(
+            asked.prior_at(table, height, noise, sparse=sparse),
+            asked.likelihood_at(table, noise * spread.variance),
+            10.0 * (spread.variance + spread.height**2) if asked.intercept else False,
+            asked.groups,
+            centre=columns.centre if columns is not None and asked.intercept else None,
+            scale=None if columns is None else columns.scale,
+            blocks=asked.blocks,
+        )
+        for noise, sparse in tried
+    ]
+
+
+def _named_prior(
+    asked: AskedWeights, table: WeightedTable, variance: float, noise: float, *, sparse: bool
+) -> AbstractWeightPrior:
+    """A prior by which all columns together explain what is not noise of a variance."""
+    rows, columns, name, groups = table.count, table.X.shape[1], asked.prior, asked.groups
     explained = (1.0 - noise) * variance
     share = float(np.clip(0.1 * rows / columns, 1.0 / max(columns, 2), 0.2)) if sparse else 0.5
     # a parameter for each group, where there are groups
@@ -192,4 +185,4 @@ def named_prior(
         return weights.Gaussian(each)
     if groups is not None:
         return weights.Gaussian(each)
-    return weights.Gaussian(np.full(len(np.unique(units_of(blocks or (), columns))), each))
+    return weights.Gaussian(np.full(len(np.unique(units_of(asked.blocks or (), columns))), each))

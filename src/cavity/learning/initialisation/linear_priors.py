@@ -12,8 +12,8 @@ import numpy as np
 
 from cavity.learning.initialisation.linear import Spread
 from cavity.models.linear.linear_model import LinearModel
-from cavity.numerics.tree import named, with_named
-from cavity.parameters import Bijection, Interval, Positive, Units, bijections, entries, units
+from cavity.numerics.tree import with_named
+from cavity.parameters import Interval, Real, Units, bijections, free_entries, units
 from cavity.parameters.priors import Beta, LogitNormal, LogStudentT, Prior, flat
 
 # The noise variance at which its prior is centred, as a share of the spread of the outputs.
@@ -40,18 +40,16 @@ def linear_priors(
         named_prior: whether the prior of the weights was asked for by name.
         named_likelihood: whether the likelihood was.
     """
-    maps, measured_in = bijections(model), named(units(model))
+    maps = bijections(model)
     chosen: dict[str, Prior] = {}
-    for name, value, domain in entries(model, maps):
-        if not (isinstance(domain, Bijection) and domain.free):
-            continue
+    for name, value, domain, unit in free_entries(model, maps, units(model)):
         of_noise = name.startswith("likelihood.")
         own = named_likelihood if of_noise else named_prior
         centre = np.asarray(value, float)
         if of_noise and own and name == "likelihood.variance":
             centre = np.full(np.shape(value), NOISE * spread.variance)
         scale = NOISE_SCALE if of_noise else WEIGHT_SCALE
-        found = _about(centre, domain, measured_in[name], scale, given=not own)
+        found = _about(centre, domain, unit, scale, given=not own)
         chosen |= {} if found is None else {name: found}
     return with_named(flat(model), chosen)
 
@@ -62,9 +60,9 @@ def _about(
     """A weak prior about a value; None of parameters that can have any sign."""
     if isinstance(domain, Interval):
         return LogitNormal(_plain(centre), SHARE_SCALE) if given else Beta(1.0, 1.0)
-    if not isinstance(domain, Positive):
+    if domain == Real():
         return None
-    power = abs(unit.output) if isinstance(unit, Units) and unit.output else 1.0
+    power = abs(unit.output) or 1.0
     return LogStudentT(centre, np.asarray(scale * power))
 
 
@@ -86,8 +84,8 @@ def averaged_over(
     """
     free = [
         (name, np.size(value))
-        for name, value, domain in entries(model, maps)
-        if isinstance(domain, Bijection) and domain.free and name.startswith(tuple(parts))
+        for name, value, _ in free_entries(model, maps)
+        if name.startswith(tuple(parts))
     ]
     if sum(size for _, size in free) > most:
         free = [(name, size) for name, size in free if size == 1]

@@ -2,17 +2,16 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.cycles import cycles_of, with_cycles
-from cavity.learning.data.row_weights import presence_of, weights_of
-from cavity.learning.data.scales import Scales, in_data_units, measure
+from cavity.learning.data.row_weights import WeightedTable
+from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.screening import latent_guesses, screen, starting_kernel
-from cavity.likelihoods.capabilities import HasClassProbabilities, HasNoiseParameter, capability
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.likelihoods.latent_values import initial_latents
 from cavity.means import BayesianLinear, Constant, Zero
@@ -22,19 +21,6 @@ from cavity.numerics.tree import with_named
 # The noise variance of a regression on latent guesses to begin with, as a share of their
 # variance; the defaults of likelihoods with a scale suit it.
 NOISE = 0.1
-
-
-class _Table(NamedTuple):
-    """Inputs (N, D), outputs or latent guesses (N, P), NaN where missing, and weights of rows."""
-
-    X: np.ndarray
-    y: np.ndarray
-    weights: np.ndarray | None
-
-    @property
-    def scales(self) -> Scales:
-        """Location and spread of the columns."""
-        return measured(*self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,9 +58,7 @@ def first_kernel(kernel: object) -> str:
 def started(
     model: GP,
     given: Given,
-    X: np.ndarray,
-    y: np.ndarray,
-    side: Mapping[str, np.ndarray],
+    table: WeightedTable,
     *,
     points: int | None = None,
     seed: int = 0,
@@ -91,19 +75,16 @@ def started(
     Args:
         model: in standardised units, but for what was given; without inducing variables.
         given: what stays as it is.
-        X: inputs, (N, D).
-        y: outputs, (N, P), NaN where missing.
-        side: side data by name, (N,) each.
+        table: the rows.
         points: the number of inducing points that are to come; None for a full GP.
         seed: of everything random.
     """
-    table = _Table(X, y, weights_of(side))
-    if capability(model.likelihood, HasNoiseParameter) is not None:
-        noise = side.get("noise_variance")
+    if model.likelihood.noise_parameter is not None:
+        noise = table.side.get("noise_variance")
         return _gaussian(model, given, table, noise, points, seed)
-    if capability(model.likelihood, HasClassProbabilities) is not None:
+    if model.likelihood.class_probabilities is not None:
         return [_classes(model, given, table, points, seed)]
-    guesses = table._replace(y=latent_guesses(model.likelihood, y, side))
+    guesses = table._replace(y=latent_guesses(model.likelihood, table))
     if model.likelihood.latents > 1:
         return [_several(model, given, guesses, points, seed)]
     return [_others(model, given, guesses, points, seed)]
@@ -112,7 +93,7 @@ def started(
 def _gaussian(
     model: GP,
     given: Given,
-    table: _Table,
+    table: WeightedTable,
     noise: np.ndarray | None,
     points: int | None,
     seed: int,
@@ -130,7 +111,7 @@ def _gaussian(
     of_rows = weights if known is noise else None
     level = None if known is None else float(np.average(known, weights=of_rows))
     how: dict[str, Any] = {"points": points, "seed": seed, "given": given.values}
-    found = screen(model, *table, noise=level, **how)
+    found = screen(model, table, noise=level, **how)
     if points is None:
         return [found]
     cycles = cycles_of(found.kernels[0], range(table.X.shape[1]))
@@ -142,7 +123,7 @@ def _gaussian(
     return [found, model, quiet]
 
 
-def _others(model: GP, given: Given, guesses: _Table, points: int | None, seed: int) -> GP:
+def _others(model: GP, given: Given, guesses: WeightedTable, points: int | None, seed: int) -> GP:
     """With the lengthscales of a regression on the guesses, which calls their roughness noise."""
     scales, standard = guesses.scales, model.likelihood
     model = _centred(model, given, scales)
@@ -151,7 +132,7 @@ def _others(model: GP, given: Given, guesses: _Table, points: int | None, seed: 
         kernel = given.held(starting_kernel(model.kernels[0], scales))
         stand_in = GP(kernel, Gaussian(noise), None, model.mean)
         held = given.values
-        found: Any = screen(stand_in, *guesses, points=points, seed=seed, given=held)
+        found: Any = screen(stand_in, guesses, points=points, seed=seed, given=held)
         model, noise = _with_kernel(model, found.kernel), float(found.likelihood.variance)
     if not given.likelihood:
         spread = dataclasses.replace(scales, y_spread=float(np.sqrt(noise / NOISE)))
@@ -160,7 +141,7 @@ def _others(model: GP, given: Given, guesses: _Table, points: int | None, seed: 
     return model
 
 
-def _several(model: GP, given: Given, guesses: _Table, points: int | None, seed: int) -> GP:
+def _several(model: GP, given: Given, guesses: WeightedTable, points: int | None, seed: int) -> GP:
     """The first function from a regression with constant noise, and functions beside it.
 
     The kernels of these start with typical distances as lengthscales and with variances as they
@@ -178,7 +159,7 @@ def _several(model: GP, given: Given, guesses: _Table, points: int | None, seed:
     return GP(tuple(kernels), model.likelihood, None, tuple(means))
 
 
-def _classes(model: GP, given: Given, table: _Table, points: int | None, seed: int) -> GP:
+def _classes(model: GP, given: Given, table: WeightedTable, points: int | None, seed: int) -> GP:
     """The kernel of a regression on all classes at once, and means at the logs of their shares."""
     weights, labels = table.weights, table.y[:, 0]
     guesses, means = initial_latents(model.likelihood, labels), model.mean
@@ -196,11 +177,6 @@ def _classes(model: GP, given: Given, table: _Table, points: int | None, seed: i
         centred = table._replace(y=guesses - np.average(guesses, axis=0, weights=weights))
         kernel = _gaussian(stand_in, known, centred, None, points, seed)[0].kernel
     return GP(kernel, model.likelihood, None, means)
-
-
-def measured(X: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> Scales:
-    """The scales of inputs (N, D) and outputs (N, P), NaN where missing, in rows of weights."""
-    return measure(X, np.nan_to_num(y), presence_of(y, weights), weights)
 
 
 def _with_kernel(model: GP, kernel: object) -> GP:

@@ -14,24 +14,19 @@ from numpy.typing import ArrayLike
 from cavity.inference.networks.activations import activation_of
 from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
+from cavity.learning.data.row_weights import WeightedTable
 from cavity.learning.data.training_data import Data, some_rows
+from cavity.learning.data.validation import all_fixed
 from cavity.learning.infer import checked_start
-from cavity.learning.initialisation.linear import (
-    named_prior,
-    output_spread,
-    standard_columns,
-    with_noise,
-)
+from cavity.learning.initialisation.linear import AskedWeights, output_spread
 from cavity.learning.optimisers.lbfgs import minimise
-from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.linear.drawn_weights import DrawnWeights
 from cavity.models.network.checks import checked_widths
 from cavity.models.network.network import Network, random_start
 from cavity.models.network.start import NetworkStart
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Scalar
-from cavity.parameters import FIXED, Bijection, bijections
-from cavity.weights.base import AbstractWeightPrior
+from cavity.parameters import bijections
 from cavity.weights.densities import Gaussian
 
 # Variance of what enters a unit, all columns together; of weights between layers, before they are
@@ -42,52 +37,40 @@ _INTO_UNITS, _INTO_INNER, _OUTPUT, _NOISE = 2.0, 4.0, 4.0, 0.1
 ITERATIONS, TOLERANCE = 1000, 1e-4
 
 
-def starting_network(
-    hidden: int | Sequence[int],
-    prior: str | AbstractWeightPrior,
-    activation: str | Callable[[Array], Array],
-    likelihood: AbstractLikelihood,
-    X: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray | None = None,
-    *,
-    linear: bool,
-    groups: np.ndarray | None,
-    standardise: bool,
-    keep_likelihood: bool,
-) -> Network:
+@dataclasses.dataclass(frozen=True)
+class AskedNetwork(AskedWeights):
+    """A network as it was asked for; its prior is that of the units' weights.
+
+    Attributes:
+        hidden: the number of units, or one for each layer.
+        activation: as of `Network`.
+        linear: whether there is a linear part.
+    """
+
+    hidden: int | Sequence[int] = 20
+    activation: str | Callable[[Array], Array] = "erf"
+    linear: bool = True
+
+
+def starting_network(asked: AskedNetwork, table: WeightedTable) -> Network:
     """A network whose function and noise share the spread of the outputs.
 
     Args:
-        hidden: the number of units, or one for each layer.
-        prior: a name among `PRIORS`, or a prior of the units' weights, which stays as it is.
-        activation: as of `Network`.
-        likelihood: the likelihood, in standard units unless it is to stay as it is.
-        X: inputs, (N, D).
-        y: outputs, (N, 1), NaN where missing.
-        weights: of rows, (N,); None where all count once.
-        linear: whether there is a linear part.
-        groups: the group of each column; None for none.
-        standardise: whether columns count about their mean, in units of their deviation.
-        keep_likelihood: whether the likelihood stays as it is.
+        asked: the network.
+        table: the rows, of one output.
     """
-    spread = output_spread(likelihood, y, weights)
-    columns = standard_columns(X, weights) if standardise else None
-    rows = len(X) if weights is None else float(np.sum(weights))
-    scaled = standardise and not keep_likelihood
-    own: Any = prior
-    if isinstance(prior, str):
-        own = named_prior(prior, _INTO_UNITS, 0.0, (rows, X.shape[1]), groups)
+    spread, columns = output_spread(asked.likelihood, table), asked.columns(table)
+    widths = checked_widths(asked.hidden)
     return Network(
-        hidden,
-        own,
-        activation,
-        with_noise(likelihood, X, y, _NOISE * spread.variance) if scaled else likelihood,
-        linear,
-        output=Gaussian(_OUTPUT * checked_widths(hidden)[-1] * spread.variance),
-        inner=Gaussian(_INTO_INNER) if checked_widths(hidden)[1:] else None,
+        asked.hidden,
+        asked.prior_at(table, _INTO_UNITS, 0.0),
+        asked.activation,
+        asked.likelihood_at(table, _NOISE * spread.variance),
+        asked.linear,
+        output=Gaussian(_OUTPUT * widths[-1] * spread.variance),
+        inner=Gaussian(_INTO_INNER) if widths[1:] else None,
         bias=10.0 * (spread.variance + spread.height**2),
-        groups=groups,
+        groups=asked.groups,
         centre=None if columns is None else columns.centre,
         scale=None if columns is None else columns.scale,
     )
@@ -96,8 +79,7 @@ def starting_network(
 def held_output(model: Network) -> Network:
     """Bijections with the variance of output weights held: with the units' it is one too many."""
     maps = bijections(model)
-    held = jax.tree.map(lambda _: FIXED, maps.output, is_leaf=lambda b: isinstance(b, Bijection))
-    return eqx.tree_at(lambda m: m.output, maps, held)
+    return eqx.tree_at(lambda m: m.output, maps, all_fixed(maps.output))
 
 
 @with_one_blas_thread

@@ -11,7 +11,12 @@ import numpy as np
 from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.cycles import Cycle, Periods, with_cycles
-from cavity.learning.data.row_weights import presence_of, quantile, weights_of
+from cavity.learning.data.row_weights import (
+    WeightedTable,
+    presence_of,
+    quantile,
+    weights_of,
+)
 from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.periods import candidate_periods
 from cavity.likelihoods.base import AbstractLikelihood
@@ -49,22 +54,14 @@ NORMAL_MAD = 1.4826
 FARTHEST = 3.0
 
 
-def latent_guesses(
-    likelihood: AbstractLikelihood, y: np.ndarray, side: Mapping[str, np.ndarray]
-) -> np.ndarray:
-    """Rough latent values that would give these outputs, (N, P), NaN where missing.
-
-    Args:
-        likelihood: of the model.
-        y: outputs, (N, P), NaN where missing.
-        side: side data by name, (N,) each.
-    """
-    guesses = np.full(y.shape, np.nan)
-    for p, column in enumerate(y.T):
+def latent_guesses(likelihood: AbstractLikelihood, table: WeightedTable) -> np.ndarray:
+    """Rough latent values that would give these outputs, (N, P), NaN where missing."""
+    guesses = np.full(table.y.shape, np.nan)
+    for p, column in enumerate(table.y.T):
         seen = ~np.isnan(column)
         if not np.any(seen):
             continue
-        known = {name: np.asarray(values)[seen] for name, values in side.items()}
+        known = {name: np.asarray(values)[seen] for name, values in table.side.items()}
         found = np.asarray(initial_latents(likelihood, column[seen], **known), np.float64)
         if likelihood.support is Support.REAL:
             middle = _median(found, weights_of(known))
@@ -89,9 +86,7 @@ def starting_kernel(kernel: AbstractKernel, scales: Scales) -> AbstractKernel:
 
 def screen(
     model: GP,
-    X: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray | None = None,
+    table: WeightedTable,
     *,
     points: int | None = None,
     noise: float | None = None,
@@ -113,9 +108,7 @@ def screen(
     Args:
         model: the model in the units of the data, with Gaussian noise; its inducing variables
             play no part.
-        X: inputs, (N, D).
-        y: outputs, (N, P), NaN where missing.
-        weights: of rows, (N,); None where all count once.
+        table: the rows.
         points: the number of inducing points that are to come; None for a full GP.
         noise: the noise variance where it is known and stays as it is.
         seed: of the subset.
@@ -124,7 +117,7 @@ def screen(
     References:
         van der Wilk (2018), item 47; Titsias (2009) for the bound.
     """
-    random = np.random.default_rng(seed)
+    random, (X, y, _), weights = np.random.default_rng(seed), table, table.weights
     kept = np.sort(random.choice(len(X), min(SCREENED, len(X)), replace=False))
     count = len(X) if points is None else min(points, len(X))
     others = X[:0] if count == len(X) else X[random.choice(len(X), count, replace=False)]

@@ -1,5 +1,6 @@
 """Starting values of state-space models: states that predict the future from the past."""
 
+import dataclasses
 from typing import NamedTuple, cast
 
 import jax.numpy as jnp
@@ -40,6 +41,42 @@ LEAST_WIDTH = 0.01
 SHARES = (0.3, 0.03)
 # Deviations of states that a search starts from, in deviations of the process noise.
 DEVIATION = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class StateSpaceStart:
+    """A state-space model as it was asked for, where it is learned from a linear one.
+
+    Attributes:
+        states: hidden states.
+        points: inducing points at the most.
+        emission: "linear", or "identity" where outputs observe the states themselves.
+        kernel: covariance function, for states and controls of unit variance; None for an RBF.
+        likelihood: density of an output; None for Gaussian noise, one variance per output.
+        seed: of the clusters that place inducing points.
+    """
+
+    states: int
+    points: int = 30
+    emission: str = "linear"
+    kernel: AbstractKernel | None = None
+    likelihood: AbstractLikelihood | None = None
+    seed: int = 0
+
+    def observes_states(self, outputs: int) -> bool:
+        """True where outputs observe the states themselves.
+
+        Raises:
+            ValueError: for another word, and for an identity with other than one state per output.
+        """
+        if self.emission not in ("linear", "identity"):
+            raise ValueError(f'emission must be "linear" or "identity", given {self.emission!r}')
+        if self.emission == "identity" and self.states != outputs:
+            raise ValueError(
+                f"where outputs observe the states, there is one state per output: {outputs}, "
+                f"given {self.states}"
+            )
+        return self.emission == "identity"
 
 
 class LinearStart(NamedTuple):
@@ -156,30 +193,17 @@ def linear_start(
 
 
 def state_space_starts(
-    Y: np.ndarray,
-    X: np.ndarray,
-    series: np.ndarray,
-    kernel: AbstractKernel | None,
-    likelihood: AbstractLikelihood | None,
-    *,
-    states: int,
-    points: int,
-    identity: bool,
-    seed: int = 0,
+    asked: StateSpaceStart, Y: np.ndarray, X: np.ndarray, series: np.ndarray
 ) -> list[tuple[GPSSM, LinearStart]]:
     """Models to start from, each with the linear one that it is about.
 
     Args:
+        asked: the model.
         Y: outputs (T, P), NaN where missing.
         X: controls (T, C).
         series: labels of series.
-        kernel: covariance function, for states and controls of unit variance; None for an RBF.
-        likelihood: density of an output; None for Gaussian noise, one variance per output.
-        states: hidden states.
-        points: inducing points at the most.
-        identity: whether outputs observe the states themselves.
-        seed: of the clusters that place inducing points.
     """
+    identity, states, kernel = asked.observes_states(Y.shape[1]), asked.states, asked.kernel
     filled = filled_in_time(Y, series)
     found = [filled] if identity else [subspace_states(filled, X, series, states)]
     if not identity and states >= Y.shape[1]:
@@ -190,9 +214,10 @@ def state_space_starts(
     starts = list[tuple[GPSSM, LinearStart]]()
     for each in found:
         start = linear_start(filled, X, series, each)
-        noise = Gaussian(start.noise) if likelihood is None else likelihood
+        noise = Gaussian(start.noise) if asked.likelihood is None else asked.likelihood
         inputs = _inputs(start.states, X, series)
-        Z = Points(select_inducing(kernel, inputs, points, choice="kmeans", seed=seed))
+        chosen = select_inducing(kernel, inputs, asked.points, choice="kmeans", seed=asked.seed)
+        Z = Points(chosen)
         emission = Identity(states) if identity else Linear(*start.emission)
         starts += [
             (GPSSM(_transition(start, X, Z, kernel, share), noise, emission), start)

@@ -22,7 +22,7 @@ from cavity.models.base import AbstractModel
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.numerics.text import plural
 from cavity.numerics.tree import named, with_named
-from cavity.parameters import FIXED, bijections, entries, free_parts
+from cavity.parameters import FIXED, bijections, free_entries, free_parts
 
 # Up to so many parameters "auto" takes a grid, and it can be had for so many.
 GRID, LARGEST_GRID = 2, 3
@@ -167,11 +167,7 @@ def _same_rows(one: Data, other: Data) -> bool:
 
 def chosen_parameters(result: FitResult, names: str | Sequence[str] | None) -> AbstractModel:
     """Bijections by which the parameters to integrate over move, and no others."""
-    free = [
-        name
-        for name, _, entry in entries(result.model, result.bijections)
-        if getattr(entry, "free", False)
-    ]
+    free = [name for name, *_ in free_entries(result.model, result.bijections)]
     if isinstance(names, str):
         names = (names,)
     wanted = [n for n in free if "inducing" not in n.split(".")] if names is None else list(names)

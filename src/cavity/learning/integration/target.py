@@ -18,7 +18,8 @@ from cavity.learning.optimisers.lbfgs import minimise
 from cavity.learning.results.result import FitResult, Inference
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound
-from cavity.parameters import entries, from_real, log_jacobian
+from cavity.numerics.types import Array, PyTree, Scalar
+from cavity.parameters import free_entries, from_real, log_jacobian
 from cavity.parameters.priors import learned_with, log_prior
 
 # Posteriors of so many numbers at the most, together, are kept while others are computed.
@@ -60,10 +61,9 @@ class Target:
     def names(self) -> tuple[str, ...]:
         """A name for each number."""
         found: list[str] = []
-        for name, value, entry in entries(self.model, self.maps):
-            if getattr(entry, "free", False):
-                places = np.ndindex(np.shape(value))
-                found += [f"{name}[{', '.join(map(str, at))}]" if at else name for at in places]
+        for name, value, _ in free_entries(self.model, self.maps):
+            places = np.ndindex(np.shape(value))
+            found += [f"{name}[{', '.join(map(str, at))}]" if at else name for at in places]
         return tuple(found)
 
     def real(self, x: np.ndarray) -> np.ndarray:
@@ -130,21 +130,25 @@ class Target:
         return found
 
 
-def _own(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
+def _own(
+    start: AbstractModel, maps: AbstractModel, densities: AbstractModel, real: Array
+) -> Scalar:
     """The log density of unconstrained parameters without the evidence: priors and Jacobian."""
     return log_prior(from_real(real, start, maps), densities) + log_jacobian(real, start, maps)
 
 
-def _beside(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
+def _beside(
+    start: AbstractModel, maps: AbstractModel, densities: AbstractModel, real: Array
+) -> tuple[Scalar, Array]:
     """Log density plus the objective of learning, and its gradient."""
 
-    def more(real: Any) -> Any:
+    def more(real: Array) -> Scalar:
         model = from_real(real, start, maps)
         return _own(start, maps, densities, real) - learned_with(model, densities)
 
     return jax.value_and_grad(more)(real)
 
 
-def numbers_of(posterior: Any) -> int:
+def numbers_of(posterior: PyTree) -> int:
     """Number of real numbers in a posterior."""
     return sum(np.size(leaf) for leaf in jax.tree.leaves(posterior))

@@ -6,10 +6,8 @@ from cavity.inference.graph.rows import SLOPES
 from cavity.learning.data.training_data import Data
 from cavity.learning.mcmc.weights import check_weights
 from cavity.learning.methods.mcmc import MCMC
-from cavity.likelihoods.capabilities import capability
 from cavity.models.base import AbstractGP, AbstractModel
 from cavity.models.latent_gp import shared_parameters
-from cavity.models.linear.drawn_weights import HasWeightParts
 
 
 def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: bool) -> None:
@@ -20,7 +18,7 @@ def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: boo
             weights that cannot be drawn.
         TypeError: in 32-bit mode, and for models of other kinds.
     """
-    weights = capability(model, HasWeightParts) is not None
+    weights = model.drawn_weights is not None
     if not weights and not isinstance(model, AbstractGP):
         raise TypeError(
             "MCMC() draws from Gaussian-process models, linear models and networks, given "

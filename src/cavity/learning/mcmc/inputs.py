@@ -16,7 +16,6 @@ from cavity.learning.failures import NumericalError
 from cavity.learning.mcmc.chains import diagnosed
 from cavity.learning.mcmc.problem import precision_times
 from cavity.learning.methods.mcmc import MCMC
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.gp import GP
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, log_determinant
@@ -210,7 +209,7 @@ def _check_model(model: GP) -> None:
         raise ValueError(
             "inputs are drawn for the full GP with one kernel and mean: leave inducing out"
         )
-    if capability(model.likelihood, GaussianInLatent) is None:
+    if model.likelihood.gaussian_noise is None:
         raise ValueError(
             f"inputs are drawn for Gaussian noise, given {type(model.likelihood).__name__}: give "
             "the model likelihoods.Gaussian()"
@@ -220,7 +219,7 @@ def _check_model(model: GP) -> None:
 
 def _noise(model: GP, outputs: int) -> Float[Array, " P"]:
     """The noise variance of each output."""
-    found = capability(model.likelihood, GaussianInLatent)
+    found = model.likelihood.gaussian_noise
     assert found is not None
     variance = jnp.asarray(found.noise_variance(), float)
     if variance.shape not in ((), (1,), (outputs,)):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
+from cavity.kernels.base import AbstractKernel
 from cavity.models.base import AbstractGP, AbstractModel
 from cavity.numerics.linalg import cholesky, jittered
 from cavity.numerics.special import LOG_2PI
@@ -31,8 +32,8 @@ class Problem(eqx.Module):
     """
 
     start: Any
-    maps: Any
-    densities: Any
+    maps: AbstractModel
+    densities: AbstractModel
     inputs: Float[Array, "N D"]
     outputs: Float[Array, " N"]
     side: dict[str, Array]
@@ -60,7 +61,7 @@ class Problem(eqx.Module):
         means = [jnp.reshape(latent.mean(self.inputs), -1) for latent in model.latents]
         return K, jnp.stack(means)
 
-    def _covariance(self, kernel: Any) -> Float[Array, "N N"]:
+    def _covariance(self, kernel: AbstractKernel) -> Float[Array, "N N"]:
         K = kernel.cross(self.inputs, self.inputs)
         return jittered(K, self.jitter, kernel.diag(self.inputs))
 

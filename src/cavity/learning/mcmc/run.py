@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,15 +25,14 @@ from cavity.learning.mcmc.weights import WeightTarget
 from cavity.learning.methods.mcmc import LEAST_DRAWS, MCMC
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.progress.checkpoint import Search, leaves, refilled
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
-from cavity.models.linear.drawn_weights import HasWeightParts
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import escalate
+from cavity.numerics.tree import named, with_named
 from cavity.numerics.types import Array
-from cavity.parameters import Bijection, Interval, Positive, entries, free_parts, to_real
-from cavity.parameters.priors import Flat, LogNormal, Normal, log_prior
+from cavity.parameters import Bijection, Real, free_entries, to_real
+from cavity.parameters.priors import Flat, LogNormal, Normal, Prior, log_prior
 
 # The share of the mean prior variance that is added at least to covariances of functions.
 LEAST_JITTER = 1e-8
@@ -72,7 +70,9 @@ class Drawn:
     interrupted: bool
 
 
-def weak_priors(model: AbstractModel, maps: Any, densities: Any, data: Data) -> Any:
+def weak_priors(
+    model: AbstractModel, maps: AbstractModel, densities: AbstractModel, data: Data
+) -> AbstractModel:
     """The priors with weak proper ones in the place of flat ones of parameters that move.
 
     A positive parameter gets a log-normal prior about its starting value with a standard
@@ -87,27 +87,21 @@ def weak_priors(model: AbstractModel, maps: Any, densities: Any, data: Data) -> 
     """
     log_prior(model, densities)  # refuses another structure, and what is no prior
     scales = coordinate_scales(model, maps, data.scales(model.likelihood))
-    found, start = [], 0
-    pairs = zip(entries(model, maps), jax.tree.leaves(densities, is_leaf=_is_prior), strict=True)
-    for (_, value, b), prior in pairs:
-        free = isinstance(b, Bijection) and b.free
-        size = int(np.size(value)) if free else 0
-        unit = scales[start : start + size]
-        start += size
-        found.append(_weak(np.asarray(value), b, unit) if free and prior == Flat() else prior)
-    return jax.tree.unflatten(jax.tree.structure(densities, is_leaf=_is_prior), found)
+    given, weak, start = named(densities), {}, 0
+    for name, value, b in free_entries(model, maps):
+        unit = scales[start : start + np.size(value)]
+        start += np.size(value)
+        if given[name] == Flat():
+            weak[name] = _weak(np.asarray(value), b, unit)
+    return with_named(densities, weak)
 
 
-def _is_prior(x: Any) -> bool:
-    return not isinstance(x, eqx.Module | tuple | list | dict) and x is not None
-
-
-def _weak(value: np.ndarray, b: Bijection, unit: np.ndarray) -> Any:
-    if isinstance(b, Interval) or (isinstance(b, Positive) and np.isfinite(b.upper)):
+def _weak(value: np.ndarray, b: Bijection, unit: np.ndarray) -> Prior:
+    if np.isfinite(b.upper):
         return Flat()
-    if isinstance(b, Positive):
-        return LogNormal(_plain(value), WEAK_LOG)
-    return Normal(_plain(value), _plain(WEAK_REAL * unit.reshape(value.shape)))
+    if b == Real():
+        return Normal(_plain(value), _plain(WEAK_REAL * unit.reshape(value.shape)))
+    return LogNormal(_plain(value), WEAK_LOG)
 
 
 def _plain(given: Any) -> Any:
@@ -123,7 +117,7 @@ def _plain_row(row: Any) -> Any:
 
 
 def problem_of(
-    model: AbstractModel, data: Data, maps: Any, densities: Any, jitter: float
+    model: AbstractModel, data: Data, maps: AbstractModel, densities: AbstractModel, jitter: float
 ) -> Problem:
     """A model and the rows of data that were observed, as what chains work on."""
     dtype = data.rows.x.dtype
@@ -140,9 +134,9 @@ def problem_of(
 def target_of(problem: Problem) -> Any:
     """Target density of the chains of a problem, chosen by its model and likelihood."""
     likelihood = problem.start.likelihood
-    if capability(problem.start, HasWeightParts) is not None:
+    if problem.start.drawn_weights is not None:
         return WeightTarget(problem, sliced=not likelihood.smooth)
-    if capability(likelihood, GaussianInLatent) is not None:
+    if likelihood.gaussian_noise is not None:
         return Collapsed(problem)
     still = problem.origin.size == 0
     shape = (likelihood.latents, problem.outputs.size)
@@ -182,8 +176,8 @@ def draw(
     data: Data,
     method: MCMC,
     *,
-    maps: Any,
-    densities: Any,
+    maps: AbstractModel,
+    densities: AbstractModel,
     jitter: float,
     callback: Callable[[Progress], None] | None = None,
     search: Search | None = None,
@@ -215,7 +209,7 @@ def draw(
             interrupted = run.all(states, jax.random.fold_in(key, method.chains))
             return _gathered(run, data, level, interrupted=interrupted)
         # weights have no covariance that a jitter would help
-        level = None if capability(model, HasWeightParts) is not None else escalate(level)
+        level = None if model.drawn_weights is not None else escalate(level)
     return None
 
 
@@ -343,13 +337,8 @@ def _gathered(run: _Run, data: Data, jitter: float, *, interrupted: bool) -> Dra
 def _by_name(problem: Problem, x: np.ndarray) -> dict[str, np.ndarray]:
     """Real values of what moves by dotted name, (chains, draws, ...)."""
     real = np.asarray(problem.origin) + np.asarray(problem.scale) * x
-    names = [
-        name
-        for name, _, b in entries(problem.start, problem.maps)
-        if isinstance(b, Bijection) and b.free
-    ]
     found, start = {}, 0
-    for name, (value, b) in zip(names, free_parts(problem.start, problem.maps), strict=True):
+    for name, value, b in free_entries(problem.start, problem.maps):
         size = int(np.size(value))
         part = real[..., start : start + size].reshape(*x.shape[:2], *np.shape(value))
         found[name] = np.asarray(b.from_real(jnp.asarray(part)))

@@ -47,7 +47,7 @@ def check_weights(model: AbstractModel, columns: int, sampler: MCMC) -> None:
         columns: of the inputs.
         sampler: settings.
     """
-    weights = capability(model, HasWeightParts)
+    weights = model.drawn_weights
     assert weights is not None
     for part in weights.weight_parts(columns):
         _check_prior(part.prior)

@@ -19,7 +19,6 @@ from cavity.inference.solvers.settings import RUNGS, FixedPointSolver
 from cavity.learning.methods.base import AbstractMethod, Training, check_bound, check_settings
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import (
-    GaussianInLatent,
     HasMultinomialCurvature,
     capability,
 )
@@ -115,7 +114,7 @@ class PowerEP(AbstractMethod):
         return Training(self.interleaved, self.batch, self.learning_rate)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
-        if (self.tight or self.dtc) and capability(likelihood, GaussianInLatent) is None:
+        if (self.tight or self.dtc) and likelihood.gaussian_noise is None:
             raise ValueError(
                 f"PowerEP({'tight' if self.tight else 'dtc'}=True) is for Gaussian noise, given "
                 f"{type(likelihood).__name__}: leave it out"

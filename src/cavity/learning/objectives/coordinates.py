@@ -1,6 +1,5 @@
 """The coordinates of learning: the free parameters of a model, then its tied sites."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
@@ -16,7 +15,7 @@ from cavity.learning.data.scales import (
 from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.models.base import AbstractModel
 from cavity.numerics.types import Array
-from cavity.parameters.trees import Bijection, entries, is_entry, units
+from cavity.parameters import free_entries, units
 
 
 class Coordinates:
@@ -56,12 +55,8 @@ class Coordinates:
     @property
     def learns_inducing(self) -> bool:
         """True if locations of inducing variables are coordinates."""
-        all_units = jax.tree.leaves(units(self.start), is_leaf=is_entry)
-        rows = zip(entries(self.start, self.maps), all_units, strict=True)
-        return any(
-            isinstance(b, Bijection) and b.free and unit.location and "inducing" in name.split(".")
-            for (name, _, b), unit in rows
-        )
+        free = free_entries(self.start, self.maps, units(self.start))
+        return any(unit.location and "inducing" in name.split(".") for name, *_, unit in free)
 
     def move(self, x: np.ndarray) -> np.ndarray:
         """The change of the unconstrained parameters at a point."""

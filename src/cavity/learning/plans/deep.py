@@ -1,8 +1,8 @@
 """Learning deep models: from a sparse GP, by steps on minibatches."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,17 +14,13 @@ from cavity.inference.propagation import Nodes
 from cavity.learning.data.arrays import check_power
 from cavity.learning.initialisation.deep import HiddenStart, at_rest, deepen
 from cavity.learning.methods.methods import PowerEP, TiedPowerEP
-from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.plans.trials import best_of
-from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
 from cavity.learning.run.fits import fits
 from cavity.learning.run.stages import Run
-from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
 from cavity.likelihoods.support import Support
 from cavity.models.deep.deep_gp import DeepGP
 from cavity.models.gp import GP
-from cavity.models.posterior import Posterior
 from cavity.parameters import Positive, Units, bijections, units
 
 
@@ -94,16 +90,8 @@ def fit_deep(
     X: np.ndarray,
     y: np.ndarray,
     *,
-    points: int = 100,
-    power: ArrayLike = 0.5,
     method: TiedPowerEP = METHOD,
-    jitter: float = 1e-8,
-    rows: Mapping[str, np.ndarray] | None = None,
-    missing: str = "error",
-    seed: int = 0,
-    max_iterations: int = 1000,
-    callback: Callable[[Progress], None] | None = None,
-    checkpoint: Store | None = None,
+    **options: Any,
 ) -> FitResult:
     """Learns a deep Gaussian process that starts from the best of several sparse ones.
 
@@ -127,17 +115,9 @@ def fit_deep(
         hidden: of `hidden_start(X, widths)` or `chosen_start(X, widths, likelihood, outputs)`.
         X: inputs, (N, D).
         y: outputs, (N,) or (N, P).
-        points: inducing points of every layer but that of the sparse GP.
-        power: of all rows.
         method: how the deep model is learned.
-        jitter: as in `fit`.
-        rows: side data of the rows.
-        missing: as in `fit`.
-        seed: of the rows of the sparse GP, of clusters and of minibatches.
-        max_iterations: iterations of the sparse GP at the most; with 0 no parameters are learned,
-            of the deep model neither.
-        callback: called after every iteration and step.
-        checkpoint: as in `fit`.
+        **options: of `fit`; `max_iterations` are those of the sparse GP, and with 0 no parameters
+            are learned, of the deep model neither.
 
     Raises:
         ValueError: as `fit`.
@@ -149,13 +129,9 @@ def fit_deep(
             "values can have no sites: leave hidden_sites=False, or give cavity.fit a DeepGP "
             "whose inner layers have a noise_variance"
         )
-    options: dict[str, Any] = {"power": power, "jitter": jitter, "missing": missing}
-    run = fits(X, y, options | {"rows": rows, "callback": callback}, checkpoint)
-    return run.carry_out(
-        lambda run: deep_plan(
-            run, starts, hidden, points=points, method=method, seed=seed, budget=max_iterations
-        )
-    )
+    budget, store = options.pop("max_iterations", 1000), options.pop("checkpoint", None)
+    run = fits(X, y, {"power": 0.5} | options, store)
+    return run.carry_out(lambda run: deep_plan(run, starts, hidden, method=method, budget=budget))
 
 
 def deep_plan(
@@ -163,19 +139,17 @@ def deep_plan(
     starts: Sequence[GP],
     hidden: HiddenStart,
     *,
-    points: int,
     method: TiedPowerEP,
-    seed: int,
     budget: int,
 ) -> FitResult:
     """The plan of `fit_deep`, whose arguments these are."""
     power, count = run.options["power"], len(run.X)
     check_power(power, count)
-    method = dataclasses.replace(method, batch=min(method.batch or count, count), seed=seed)
+    batch = min(method.batch or count, count)
+    method = dataclasses.replace(method, batch=batch, seed=hidden.seed)
 
     def deepened(single: FitResult) -> tuple[DeepGP, Sites]:
-        process = cast(Posterior, single.posterior).process
-        return deepen(cast(GP, single.model), process, hidden, points, seed)
+        return deepen(single.model, single.posterior.process, hidden)
 
     def unlearned(single: FitResult) -> FitResult:
         model, sites = deepened(single)
@@ -183,11 +157,11 @@ def deep_plan(
         return rest.stopped(single.message)
 
     at = np.minimum(power, SETTINGS.below) if hidden.above else power
-    single, least = _single(run, starts, hidden, at, seed, budget, unlearned)
+    single, least = _single(run, starts, hidden, at, budget, unlearned)
     model, sites = deepened(single)
     if budget == 0:
         return run.stage("deep", model, sites=sites, method=method, budget=0)
-    floor = noise_floor(model, cast(GP, single.model), float(np.max(power)))
+    floor = noise_floor(model, single.model, float(np.max(power)))
     run = run.with_options(bijections=floor)
     result = _attempt(run, model, sites, method, "deep", [])
     if result.log_evidence >= least * count:
@@ -276,7 +250,7 @@ def noise_floor(model: DeepGP, sparse: GP, power: float) -> DeepGP | None:
         sparse: the sparse GP of whose noise the floor is a share.
         power: of all rows.
     """
-    noise = capability(sparse.likelihood, HasNoiseParameter)
+    noise = sparse.likelihood.noise_parameter
     if noise is None or power == 0.0:
         return None
     least = SETTINGS.noise * power**2 * float(np.min(np.asarray(noise.variance)))
@@ -326,7 +300,6 @@ def _single(
     starts: Sequence[GP],
     hidden: HiddenStart,
     at: ArrayLike,
-    seed: int,
     budget: int,
     ended: Callable[[FitResult], FitResult],
 ) -> tuple[FitResult, float]:
@@ -342,7 +315,6 @@ def _single(
         hidden: as in `fit_deep`; the sparse GP is on the inputs of the last layer.
         at: the power at which it is learned. Where its posterior is in closed form, it is
             inferred at that of the run.
-        seed: of the rows that are chosen.
         budget: iterations at the most.
         ended: from the sparse GP on all rows to what the plan gives where it is interrupted.
     """
@@ -351,12 +323,12 @@ def _single(
         power = at = 1.0
     method, count = PowerEP(coupled=False), len(run.X)
     every = run.with_table(hidden.inputs[-1], run.y, method=method, power=power)
-    closed_form = capability(starts[0].likelihood, GaussianInLatent) is not None
+    closed_form = starts[0].likelihood.gaussian_noise is not None
     chosen = np.arange(count)
     everything = closed_form and count <= SETTINGS.whole
     if not everything:
         budget = min(budget, SETTINGS.iterations)
-        chosen = np.sort(np.random.default_rng(seed).permutation(count)[: SETTINGS.rows])
+        chosen = np.sort(np.random.default_rng(hidden.seed).permutation(count)[: SETTINGS.rows])
     some = every.with_options(power=at).subset(chosen)
     some = some.with_options(bijections=variance_bounds(starts))
     done = not closed_form or (everything and np.array_equal(at, power))

@@ -20,7 +20,6 @@ from cavity.learning.plans.powers import PowerTrial, best_power
 from cavity.learning.plans.trials import DEFAULT, best_of
 from cavity.learning.results.result import FitResult
 from cavity.learning.run.stages import Run
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
 from cavity.numerics.text import plural
@@ -363,7 +362,7 @@ def verdict(run: Run, result: FitResult, before: Judgement | None) -> Judgement:
     if before is None:
         value = float(result.log_evidence)
         observed = np.sum(~np.isnan(run.y.reshape(len(run.y), -1)), axis=0)
-        gaussian = capability(result.model.likelihood, GaussianInLatent) is not None
+        gaussian = result.model.likelihood.gaussian_noise is not None
         exact = Bracket(value, value, 0.0, value, 0.0, gaussian, "exact", 0)
         return Judgement(
             True, False, 0.0, exact, "a full GP, which needs no inducing points", observed
@@ -371,7 +370,7 @@ def verdict(run: Run, result: FitResult, before: Judgement | None) -> Judgement:
     judging = run if len(run.X) <= ALL else sample(run, SAMPLE)
     model: Any = result.model
     found = before
-    if capability(model.likelihood, GaussianInLatent) is not None:
+    if model.likelihood.gaussian_noise is not None:
         found = judge(judging, model, before.step)
     text = found.text
     if len(judging.X) < len(run.X):

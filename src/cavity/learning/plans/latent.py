@@ -1,7 +1,7 @@
 """Learning latent-variable models: from principal components, the best of a few short runs."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import jax.numpy as jnp
@@ -10,19 +10,15 @@ import numpy as np
 from cavity.inference.energy import Sites
 from cavity.inference.propagation import Moments
 from cavity.inference.variables.inputs import InputMoments
-from cavity.kernels.base import AbstractKernel
 from cavity.learning.initialisation.deep import tied_site
-from cavity.learning.initialisation.latent import latent_starts, with_sites
+from cavity.learning.initialisation.latent import LatentStart, latent_starts, with_sites
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.methods import PowerEP, TiedPowerEP
-from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.plans.trials import best_of
 from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
 from cavity.learning.run.fits import fits
 from cavity.learning.run.stages import Run
-from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.models.process import TakesGaussianInputs
@@ -35,21 +31,13 @@ ALIKE = 0.01
 
 
 def fit_latent(
+    asked: LatentStart,
     Y: np.ndarray,
-    kernel: AbstractKernel,
-    likelihood: AbstractLikelihood,
     *,
-    dims: int,
-    points: int = 50,
-    power: float = 0.0,
     method: AbstractMethod | None = None,
-    encoder: bool = False,
-    jitter: float = 1e-8,
-    missing: str = "skip",
-    seed: int = 0,
     max_iterations: int = 1000,
-    callback: Callable[[Progress], None] | None = None,
     checkpoint: Store | None = None,
+    **options: Any,
 ) -> FitResult:
     """Learns a Gaussian process latent-variable model of standardised outputs.
 
@@ -60,31 +48,23 @@ def fit_latent(
     start from these: from afar, sweeps do not find them.
 
     Args:
+        asked: the model; an encoder is learned with it, by minibatches where the method has them.
         Y: outputs, (N, P), NaN where missing.
-        kernel: covariance function for latent inputs of unit variance.
-        likelihood: density of an output.
-        dims: latent dimensions.
-        points: inducing points at the most.
-        power: of all rows.
         method: how the model is learned; None for `PowerEP()` with Gaussian noise and
             `TiedPowerEP(propagation=Moments())` otherwise.
-        encoder: whether an encoder gives the posteriors of latent inputs, which is learned with
-            the model, by minibatches where the method has them.
-        jitter: as in `fit`.
-        missing: as in `fit`.
-        seed: of inducing points, of an encoder's start and of minibatches.
         max_iterations: iterations at the most.
-        callback: called after every iteration.
         checkpoint: as in `fit`.
+        **options: of `fit`; the power is 0 and missing outputs are skipped where none say
+            otherwise.
 
     Raises:
         ValueError: as `fit`.
         NumericalError: as `fit`.
     """
-    exact = capability(likelihood, GaussianInLatent) is not None
+    exact, seed = asked.likelihood.gaussian_noise is not None, asked.seed
     if method is None:
         method = PowerEP() if exact else TiedPowerEP(propagation=Moments())
-    if encoder and method.solver.rowwise:
+    if asked.encoder and method.solver.rowwise:
         raise ValueError(
             "an encoder takes the place of sites on latent inputs: give encoder=False or a method "
             "without input_sites"
@@ -94,11 +74,9 @@ def fit_latent(
         first = _full_data_method(method, exact=exact)
         some = _some_rows(Y, seed)
     elif method.solver.rowwise:
-        first = dataclasses.replace(cast(TiedPowerEP, method), input_sites=False)
-    layout = {"dims": dims, "points": points, "encoder": encoder, "seed": seed}
-    starts = latent_starts(some, kernel, likelihood, **layout)
-    options: dict[str, Any] = {"power": power, "jitter": jitter, "missing": missing}
-    run = fits(None, Y, options | {"callback": callback}, checkpoint)
+        first = dataclasses.replace(method, input_sites=False)
+    starts = latent_starts(asked, some)
+    run = fits(None, Y, {"power": 0.0, "missing": "skip"} | options, checkpoint)
     how: dict[str, Any] = {"first": first, "some": some, "budget": max_iterations}
     return _told(run.carry_out(lambda run: latent_plan(run, starts, method=method, **how)))
 
@@ -142,7 +120,7 @@ def latent_plan(
 
 def _told(result: FitResult) -> FitResult:
     """The result of a fit, which says where all latent points are alike."""
-    spread = np.std(np.asarray(cast(LatentPosterior, result.posterior).latent.mean), axis=0)
+    spread = np.std(np.asarray(result.posterior.latent.mean), axis=0)
     alike = "all latent points are alike, so that the model calls everything noise"
     return result if np.max(spread) > ALIKE else result.saying(alike)
 
@@ -151,7 +129,7 @@ def _full_data_method(method: AbstractMethod, *, exact: bool) -> AbstractMethod:
     """The method by which a start is learned from some rows, all of them in every evaluation."""
     if exact:
         return PowerEP()
-    return dataclasses.replace(cast(TiedPowerEP, method), batch=None, natural=None)
+    return dataclasses.replace(method, batch=None, natural=None)
 
 
 def _some_rows(Y: np.ndarray, seed: int) -> np.ndarray:
@@ -162,7 +140,7 @@ def _some_rows(Y: np.ndarray, seed: int) -> np.ndarray:
 
 def _next_sites(result: FitResult, Y: np.ndarray, method: AbstractMethod) -> Sites:
     """The sites that learning by another method goes on from."""
-    posterior = cast(LatentPosterior, result.posterior)
+    posterior: LatentPosterior = result.posterior
     if method.training.steps is None:
         assert result.found is not None
         return with_sites(result.found, int(posterior.count))

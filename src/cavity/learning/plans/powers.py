@@ -16,7 +16,6 @@ from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
 from cavity.learning.run.fits import fits
 from cavity.learning.run.stages import Run
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.text import plural
 from cavity.parameters import free_parts
@@ -126,7 +125,7 @@ def best_power(
         seed: of the rows that are held out.
     """
     start, count = starts[0], len(run.X)
-    exact = not start.approximate and capability(start.likelihood, GaussianInLatent) is not None
+    exact = not start.approximate and start.likelihood.gaussian_noise is not None
     powers = (DEFAULT,) if exact else POWERS
     if exact or count < FEWEST or _cavities_decide(start, run.options, count):
         judge = _Judge("each row", run, None)
@@ -241,7 +240,7 @@ def _cavities_decide(start: AbstractModel, options: dict[str, Any], rows: int) -
         return False
     if getattr(options.get("method"), "tied", False):
         return False
-    maps: Any = options.get("bijections")
+    maps = options.get("bijections")
     gp: Any = start
     return not gp.approximate or (maps is not None and not free_parts(gp.inducing, maps.inducing))
 

@@ -26,10 +26,8 @@ def follow_states(
     Y: np.ndarray,
     X: np.ndarray | None = None,
     *,
-    power: float = 0.0,
     method: PowerEP | TiedPowerEP = PowerEP(),
-    jitter: float = 1e-8,
-    max_iterations: int = 0,
+    **options: Any,
 ) -> FitResult:
     """The posterior of one series with more rows or fewer, parameters as they are.
 
@@ -40,17 +38,17 @@ def follow_states(
         posterior: of the rows before.
         Y: outputs of all rows (T, P), NaN where missing.
         X: controls of all rows (T, C), or None.
-        power: of all rows.
         method: as in `fit`.
-        jitter: as in `fit`.
-        max_iterations: by which parameters are learned again from here, the linear functions that
-            others are about excepted.
+        **options: of `fit`, the power 0 where none is given; `max_iterations` are those by which
+            parameters are learned again from here, the linear functions that others are about
+            excepted, by default none.
 
     Raises:
         ValueError: as `fit`.
         NumericalError: as `fit`.
     """
     model, mean = cast(GPSSM, posterior.model), np.asarray(posterior.states.mean)
+    budget = options.pop("max_iterations", 0)
     new, mean = len(Y) - len(mean), mean[: len(Y)]
     if new > 0:
         controls = None if X is None else X[-new:]
@@ -65,14 +63,14 @@ def follow_states(
         start = start._replace(process_noise=noise)
         sites = starting_sites(model, start, coupled=first.hidden != "factorised")
     maps = bijections(model)
-    options: dict[str, Any] = {"power": power, "jitter": jitter, "missing": "skip"}
-    options["bijections"] = eqx.tree_at(lambda m: m.transition.mean.weights, maps, FIXED)
+    maps = eqx.tree_at(lambda m: m.transition.mean.weights, maps, FIXED)
 
     def plan(run: Run) -> FitResult:
         if before is None:
-            return run.stage("", model, sites=sites, method=method, budget=max_iterations)
+            return run.stage("", model, sites=sites, method=method, budget=budget)
         found = run.stage("", model, sites=sites, method=before, budget=0)
-        own = sites_after(cast(StateSpacePosterior, found.posterior), known, method)
-        return run.stage("", found.model, sites=own, method=method, budget=max_iterations)
+        own = sites_after(found.posterior, known, method)
+        return run.stage("", found.model, sites=own, method=method, budget=budget)
 
-    return fits(X, Y, options).carry_out(plan)
+    usual = {"power": 0.0, "missing": "skip", "bijections": maps}
+    return fits(X, Y, usual | options).carry_out(plan)

@@ -14,7 +14,6 @@ from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
 from cavity.learning.run.fits import fits
 from cavity.learning.run.stages import Run, lowest
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 
 # Iterations after which starts are compared.
@@ -130,7 +129,7 @@ def _start_along(
 
 def _goes_along(start: AbstractModel, options: dict[str, Any]) -> bool:
     """True where a fit at power 1 leads to another start: sparse models with Gaussian noise."""
-    gaussian = capability(start.likelihood, GaussianInLatent) is not None
+    gaussian = start.likelihood.gaussian_noise is not None
     below = bool(np.any(np.asarray(options.get("power", DEFAULT)) < 1.0))
     return below and gaussian and start.approximate and not (start.latent_rows or start.ordered)
 

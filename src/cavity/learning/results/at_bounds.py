@@ -1,12 +1,11 @@
 """Learned parameters that ended at a bound of their search."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
 from cavity.models.base import AbstractModel
-from cavity.parameters import entries
+from cavity.parameters import Bijection, free_entries
 
 # Coordinates within so much of a bound are at it; of bounds that were given this share of their
 # distance.
@@ -33,7 +32,7 @@ class AtBound:
 
 
 def at_bounds(
-    model: AbstractModel, maps: Any, x: np.ndarray, bounds: np.ndarray
+    model: AbstractModel, maps: AbstractModel, x: np.ndarray, bounds: np.ndarray
 ) -> tuple[AtBound, ...]:
     """The learned parameters that are at a bound, in their order.
 
@@ -44,9 +43,7 @@ def at_bounds(
         bounds: of the coordinates, (coordinates, 2).
     """
     found, place = [], 0
-    for name, value, domain in entries(model, maps):
-        if not getattr(domain, "free", False):
-            continue
+    for name, value, domain in free_entries(model, maps):
         values = np.ravel(np.asarray(value, np.float64))
         own = slice(place, place + values.size)
         place += values.size
@@ -57,9 +54,9 @@ def at_bounds(
     return tuple(found)
 
 
-def _at_given(values: np.ndarray, domain: Any) -> tuple[np.ndarray, np.ndarray]:
+def _at_given(values: np.ndarray, domain: Bijection) -> tuple[np.ndarray, np.ndarray]:
     """True where values are at the given lower bound of their domain; the same for the upper."""
-    lower, upper = getattr(domain, "lower", -np.inf), getattr(domain, "upper", np.inf)
+    lower, upper = domain.lower, domain.upper
     nowhere = np.zeros(values.shape, bool)
     if not np.isfinite(upper):
         return (values <= lower * (1.0 + SHARE) if lower > 0.0 else nowhere), nowhere

@@ -17,7 +17,7 @@ from cavity.learning.results.row_diagnostics import RowDiagnostics
 from cavity.learning.results.unseen_periods import UnseenPeriod
 from cavity.models.base import AbstractModel
 from cavity.parameters import bijections
-from cavity.parameters.priors import flat
+from cavity.parameters.priors import flat, learned_with
 from cavity.parameters.table import html_table, table
 
 # What `AbstractModel.posterior` returns: of a Gaussian process an `AbstractPosterior`, of other
@@ -26,6 +26,7 @@ Posterior = Any
 
 
 R = TypeVar("R", bound="Inference")
+Model = TypeVar("Model", bound=AbstractModel)
 
 # Ends of runs that are further apart than this are said to be.
 NATS_APART = 5.0
@@ -56,7 +57,7 @@ class Inference:
     """
 
     posterior: Posterior
-    log_evidence: Any  # a float, or None
+    log_evidence: Any  # a float, or None of draws
     converged: bool
     message: str
     jitter: float
@@ -68,6 +69,34 @@ class Inference:
     n_rows: int = dataclasses.field(default=0, kw_only=True)
     blocked: Data | None = dataclasses.field(default=None, repr=False, kw_only=True)
     tallies: Tallies | None = dataclasses.field(default=None, repr=False, kw_only=True)
+
+    def fields_as(self, kind: type["Inference"]) -> dict[str, Any]:
+        """The fields that it has as a result of a kind."""
+        known = vars(self)
+        return {field.name: known[field.name] for field in dataclasses.fields(kind)}
+
+    @property
+    def fitted(self) -> AbstractModel:
+        """The model at the parameters that it was inferred or learned at."""
+        return self.posterior.model
+
+    @property
+    def rows_so_far(self) -> int:
+        """Rows that it has learned from, those included that are no longer in memory."""
+        return self.n_rows
+
+    def domains(self, model: Model) -> Model:
+        """Bijections of a model that goes on from this result."""
+        return bijections(model)
+
+    def densities(self, model: Model, tallies: Tallies | None) -> Model:
+        """Priors of a model that goes on from this result.
+
+        Args:
+            model: the model at hand.
+            tallies: what was counted of all rows; None where that is not known.
+        """
+        return flat(model)
 
     @property
     def data(self) -> Data | None:
@@ -244,6 +273,33 @@ class FitResult(Inference):
     at_bounds: tuple[AtBound, ...] = dataclasses.field(default=(), kw_only=True)
     undetermined: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
 
+    @staticmethod
+    def unlearned(
+        found: Inference, model: AbstractModel, maps: AbstractModel, priors: AbstractModel
+    ) -> "FitResult":
+        """Inference at fixed parameters as a fit, with bijections and priors to go on with."""
+        return FitResult(
+            **found.fields_as(Inference),
+            model=model,
+            objective=-found.log_evidence - float(learned_with(model, priors)),
+            history=(),
+            n_iterations=0,
+            n_evaluations=0,
+            interrupted=False,
+            bijections=maps,
+            priors=priors,
+        )
+
+    @property
+    def fitted(self) -> AbstractModel:
+        return self.model
+
+    def domains(self, model: Model) -> Model:
+        return self.bijections
+
+    def densities(self, model: Model, tallies: Tallies | None) -> Model:
+        return self.priors
+
     def counting(self, evaluations: int) -> "FitResult":
         """This result of a longer run, with the evaluations of all of that."""
         return dataclasses.replace(self, n_evaluations=evaluations)
@@ -282,7 +338,7 @@ class FitResult(Inference):
             found: the inference.
             model: where it is of another structure than what was learned.
         """
-        shared = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+        shared = found.fields_as(Inference)
         shared["converged"] = self.converged and found.converged
         shared["message"] = self.message if found.converged else found.message
         if model is not None:

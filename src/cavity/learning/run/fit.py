@@ -18,7 +18,7 @@ from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.methods.methods import PowerEP
 from cavity.learning.optimisers.lbfgs import Progress, completing
 from cavity.learning.progress.checkpoint import Searches, Store, open_for
-from cavity.learning.results.result import FitResult, starts_apart
+from cavity.learning.results.result import FitResult, Inference, starts_apart
 from cavity.learning.results.unseen_periods import unseen_periods
 from cavity.learning.run.integrated import (
     LEARNED,
@@ -253,7 +253,7 @@ def learned_from(
     inference = completing(
         lambda: infer_from(model, run.data, run.method, jitter, run.sites, **known)
     )
-    shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
+    shared = inference.fields_as(Inference)
     message = minimum.message if inference.converged else inference.message
     apart = starts_apart(minimum.ends)
     unseen = unseen_periods(model, run.data)

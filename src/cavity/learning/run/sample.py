@@ -1,6 +1,5 @@
 """Draws of the parameters and of the latent function by Markov chain Monte Carlo."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 
 from numpy.typing import ArrayLike
@@ -17,7 +16,7 @@ from cavity.learning.mcmc.run import Drawn, draw, weak_priors
 from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Progress
 from cavity.learning.progress.checkpoint import Searches, Store, open_for
-from cavity.learning.results.result import FitResult
+from cavity.learning.results.result import FitResult, Inference
 from cavity.learning.results.unseen_periods import unseen_periods
 from cavity.models.base import AbstractModel
 from cavity.parameters import IntegratedOut, entries
@@ -100,7 +99,7 @@ def sample(
 
 def _result(drawn: Drawn, data: Data, maps: AbstractModel, priors: AbstractModel) -> FitResult:
     inference = from_draws(drawn)
-    shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
+    shared = inference.fields_as(Inference)
     if drawn.interrupted:
         shared["message"] = f"{INTERRUPTED}: {inference.message}"
     unseen = unseen_periods(drawn.model, data)

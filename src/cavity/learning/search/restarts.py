@@ -23,7 +23,6 @@ from cavity.learning.progress.checkpoint import Search, Searches
 from cavity.learning.results.at_bounds import AtBound, at_bounds
 from cavity.learning.search.adam import Adam
 from cavity.learning.search.tied import minimise_objective
-from cavity.likelihoods.capabilities import HasNoiseParameter, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.linalg import escalate
 from cavity.parameters import Positive, free_parts
@@ -183,7 +182,7 @@ class Restarts:
 
     def _nearly_noise_free(self, objective: Objective, model: AbstractModel) -> bool:
         """True if an evidence in closed form has so little noise that its rounding is seen."""
-        noise = capability(model.likelihood, HasNoiseParameter)
+        noise = model.likelihood.noise_parameter
         if noise is None or objective.carries or objective.has_optimised:
             return False
         spread = self.data.scales(model.likelihood).y_spread

@@ -1,10 +1,11 @@
 """Inference and learning in the rows that are live, after their past."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 
+from cavity.inference.energy import Sites
 from cavity.inference.past import Past
 from cavity.inference.problem import Problem, has_sites
 from cavity.inference.solvers.convergence import ConvergenceReport
@@ -21,10 +22,8 @@ from cavity.learning.search.restarts import Restarts
 from cavity.learning.streaming.live_rows import LiveRows
 from cavity.learning.streaming.one_pass import visited_once
 from cavity.learning.streaming.record import moved_along, tallies_of
-from cavity.learning.streaming.result import densities_of, fields_of, maps_of
 from cavity.learning.streaming.settings import UpdateSettings
 from cavity.models.base import AbstractGP
-from cavity.parameters.priors import learned_with
 
 # Nats per iteration below which learning ends.
 TOLERANCE = 1e-3
@@ -43,12 +42,14 @@ class Found(NamedTuple):
     result: FitResult
     data: Data
     problem: Problem
-    sites: Any
+    sites: Sites
 
 
-def better(chosen: Found | None, stayed: Found) -> bool:
-    """True if the chosen inducing variables explain more: points chosen anew may explain less."""
-    return chosen is not None and chosen.result.objective < stayed.result.objective
+def better(chosen: Found | None, stayed: Found) -> Found:
+    """The one that explains more: inducing points chosen anew may explain less."""
+    if chosen is not None and chosen.result.objective < stayed.result.objective:
+        return chosen
+    return stayed
 
 
 def as_before(found: Found, why: str) -> Found:
@@ -77,8 +78,7 @@ def data_of(
     seen: Tallies | None = None,
 ) -> Data:
     """Rows beside their past, and what was counted of all of them."""
-    posterior: Any = result.posterior
-    y = live.y[:, 0] if posterior.single else live.y
+    y = live.y[:, 0] if result.posterior.single else live.y
     side = dict(live.side.items())
     data = prepare(live.X, y, power=settings.power, rows=side, missing="skip")
     if past is not None:
@@ -96,7 +96,7 @@ def same_functions(data: Data) -> Data:
 def inferred(result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings) -> Found:
     """Inference at fixed parameters."""
     model, _, jitter = checked_start(model, data, result.jitter)
-    method, densities = PowerEP(), densities_of(result, model, data.seen)
+    method, densities = PowerEP(), result.densities(model, data.seen)
     problem = data.problem(model, method.approximation, jitter)
     zero = problem.empty_sites()
     if settings.one_pass and has_sites(zero):
@@ -108,17 +108,7 @@ def inferred(result: Inference, model: AbstractGP, data: Data, settings: UpdateS
     else:
         found = infer_from(model, data, method, jitter)
         problem = data.problem(model, method.approximation, found.jitter)
-    fit = FitResult(
-        **fields_of(found, Inference),
-        model=model,
-        objective=-found.log_evidence - float(learned_with(model, densities)),
-        history=(),
-        n_iterations=0,
-        n_evaluations=0,
-        interrupted=False,
-        bijections=maps_of(result, model),
-        priors=densities,
-    )
+    fit = FitResult.unlearned(found, model, result.domains(model), densities)
     return Found(fit, data, problem, zero if found.found is None else found.found)
 
 
@@ -126,8 +116,9 @@ def learned(
     result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings
 ) -> Found | None:
     """The model with parameters learned; None where its evidence is undefined."""
-    maps, densities = maps_of(result, model), densities_of(result, model, data.seen)
+    maps, densities = result.domains(model), result.densities(model, data.seen)
     if settings.inducing == "keep":
+        assert maps.inducing is not None
         held = all_fixed(maps.inducing)
         searched = eqx.tree_at(lambda m: m.inducing, maps, held)
     else:

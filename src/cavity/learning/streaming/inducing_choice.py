@@ -1,12 +1,12 @@
 """Inducing variables for rows that are gone and rows that are new."""
 
 import functools
-from typing import cast
 
 import equinox as eqx
 import numpy as np
 
 from cavity.inducing.base import AbstractInducing, Points
+from cavity.kernels.base import AbstractKernel
 from cavity.learning.initialisation.inducing_points import extended_inducing, select_inducing
 from cavity.models.base import AbstractGP
 from cavity.models.posterior import AbstractPosterior
@@ -20,26 +20,33 @@ SWAPPED = 0.1
 
 
 def chosen_inducing(
-    posterior: AbstractPosterior, X: np.ndarray, choice: str, most: int
+    model: AbstractGP, posterior: AbstractPosterior, X: np.ndarray, choice: str, most: int
 ) -> AbstractInducing:
     """The inducing variables that a model goes on with.
 
     Args:
-        posterior: of the model as it was.
+        model: as it was.
+        posterior: of it.
         X: new rows, (N, D).
         choice: "keep" as they are; "move", as many points of the old ones and the rows, by what
             they explain of both; "grow", more points until the new rows are explained, and at
             the limit in the place of those that say least.
         most: the most inducing points, where they grow.
     """
-    before = cast(AbstractGP, posterior.model).inducing
-    assert before is not None
-    return before if choice == "keep" else _chosen(before, posterior, X, choice, most)
+    assert model.inducing is not None
+    if choice == "keep":
+        return model.inducing
+    return _chosen(model.inducing, model.covariances[0], posterior, X, choice, most)
 
 
 @functools.singledispatch
 def _chosen(
-    before: AbstractInducing, posterior: AbstractPosterior, X: np.ndarray, choice: str, most: int
+    before: AbstractInducing,
+    kernel: AbstractKernel,
+    posterior: AbstractPosterior,
+    X: np.ndarray,
+    choice: str,
+    most: int,
 ) -> AbstractInducing:
     # other variables than points have no row to move to
     return before
@@ -47,9 +54,14 @@ def _chosen(
 
 @_chosen.register
 def _(
-    before: Points, posterior: AbstractPosterior, X: np.ndarray, choice: str, most: int
+    before: Points,
+    kernel: AbstractKernel,
+    posterior: AbstractPosterior,
+    X: np.ndarray,
+    choice: str,
+    most: int,
 ) -> AbstractInducing:
-    Z, kernel = np.asarray(before.Z), cast(AbstractGP, posterior.model).covariances[0]
+    Z = np.asarray(before.Z)
     if choice == "move":
         points = select_inducing(kernel, np.concatenate([Z, X]), len(Z))
     else:

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Mapping
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -15,6 +14,7 @@ from cavity.inference.problem import Problem
 from cavity.learning.data.training_data import Data
 from cavity.models.remembered import function_of_view, posterior_past
 from cavity.numerics.jit import compiled
+from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Scalar
 
 # The past of a result that is not yet an update's.
@@ -71,39 +71,34 @@ def rows_of(data: Data) -> LiveRows:
     return LiveRows(np.asarray(data.rows.x)[:length], outputs, side)
 
 
-def absorbed(
-    data: Data,
-    problem: Problem,
-    sites: Sites,
-    leaving: np.ndarray,
-    power: float,
-    log_evidence: float,
-) -> Past | None:
-    """The past with the messages of rows that leave, in the view that they were found in.
-
-    None where prior and past are improper without the rows that stay.
+def all_absorbed(problem: Problem, sites: Sites, power: Power, log_evidence: float) -> Past:
+    """The past with the messages of all rows, in the view that they were found in.
 
     Args:
-        data: all rows that were live.
-        problem: inference in them.
+        problem: inference in the rows that were live.
         sites: their sites.
-        leaving: whether each row leaves, (N,).
         power: the power of the past as a row.
         log_evidence: of all rows so far, in nats.
     """
-    of_past = as_power(power, data.rows.y.dtype)
-    if np.all(leaving):
-        functions, messages, alone = _told(problem, sites)
-        # the scale is the one at which the evidence is what it was
-        return Past(functions, messages, of_past).with_log_scale(log_evidence - alone)
-    mask = np.zeros(data.rows.y.shape[0])
+    functions, messages, alone = _told(problem, sites)
+    # the scale is the one at which the evidence is what it was
+    return Past(functions, messages, power).with_log_scale(log_evidence - alone)
+
+
+def absorbed(problem: Problem, sites: Sites, power: Power, leaving: np.ndarray) -> Past | None:
+    """As `all_absorbed`, with some of the rows.
+
+    None where prior and past are improper without the rows that stay.
+    """
+    rows = problem.build.rows  # type: ignore[attr-defined]
+    mask = np.zeros(rows.y.shape[0])
     mask[: len(leaving)] = leaving
-    some = dataclasses.replace(problem.build.rows, presence=data.rows.presence * mask[:, None])  # type: ignore[attr-defined]
+    some = dataclasses.replace(rows, presence=rows.presence * mask[:, None])
     those = Problem(dataclasses.replace(problem.build, rows=some), problem.jitter)
     functions, messages, alone = _told(those, sites)
     if not np.isfinite(alone):
         return None
-    return Past(functions, messages, of_past).with_log_scale(_scale(problem, those, sites))
+    return Past(functions, messages, power).with_log_scale(_scale(problem, those, sites))
 
 
 @compiled
@@ -128,6 +123,6 @@ def _scale(problem: Problem, some: Problem, sites: Sites) -> Scalar:
     return sum((factor.log_scale(q, store) for factor, store in pairs), jnp.zeros(()))
 
 
-def as_power(power: float, dtype: np.dtype) -> float | jax.Array:
+def as_power(power: float, dtype: np.dtype) -> Power:
     """A power as inference takes it: a Python number at 0 and 1, an array in between."""
     return float(power) if power in (0.0, 1.0) else jnp.asarray(power, dtype)

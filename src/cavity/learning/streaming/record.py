@@ -16,8 +16,8 @@ from cavity.learning.data.scales import (
     scales_of,
 )
 from cavity.learning.results.result import Inference
-from cavity.likelihoods.capabilities import HasNoiseParameter, capability
 from cavity.models.base import AbstractGP
+from cavity.models.posterior import AbstractPosterior
 from cavity.parameters import Positive, free_parts, units
 
 # The factor by which scales of the data change before parameters are moved along with them.
@@ -45,7 +45,7 @@ def outputs_of(tallies: Tallies | None) -> float | None:
 
 
 def moved_along(
-    model: AbstractGP, maps: Any, before: Tallies | None, now: Tallies | None
+    model: AbstractGP, maps: AbstractGP, before: Tallies | None, now: Tallies | None
 ) -> AbstractGP | None:
     """The model with positive parameters rescaled as the scales of the data have changed.
 
@@ -71,7 +71,7 @@ def moved_along(
     return model_at(jnp.asarray(moved, real.dtype), model, maps)
 
 
-def noted(past: Past, posterior: Any, count: float | None) -> Past:
+def noted(past: Past, posterior: AbstractPosterior, count: float | None) -> Past:
     """A past that knows which noise its messages were found with.
 
     Args:
@@ -80,7 +80,7 @@ def noted(past: Past, posterior: Any, count: float | None) -> Past:
         count: the outputs that its messages are of; None where that is not known.
     """
     likelihood = posterior.model.likelihood
-    learned = capability(likelihood, HasNoiseParameter)
+    learned = likelihood.noise_parameter
     if learned is None or count is None or posterior.known_noise or np.ndim(learned.variance):
         return dataclasses.replace(past, noise=None, count=jnp.zeros(()))
     noise = jnp.asarray(learned.variance)

@@ -2,8 +2,9 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,15 +13,13 @@ from cavity.inference.graph.base import Messages
 from cavity.inference.past import Past
 from cavity.inference.solvers.convergence import EXACT
 from cavity.learning.data.scales import Tallies
-from cavity.learning.results.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference, Model
 from cavity.learning.streaming.live_rows import LiveRows
 from cavity.learning.streaming.record import noted
 from cavity.learning.streaming.scores import NO_SCORES, BatchScores
-from cavity.models.base import AbstractGP
 from cavity.models.posterior import AbstractPosterior
 from cavity.models.remembered import posterior_past
-from cavity.parameters import bijections
-from cavity.parameters.priors import flat, learned_with
+from cavity.parameters.priors import flat
 
 # Priors of a model's parameters, from what was counted of all rows.
 PriorsOf = Callable[[Any, Tallies], Any]
@@ -48,6 +47,10 @@ class UpdateResult(FitResult):
     past: Past | None = dataclasses.field(repr=False)
     live: LiveRows = dataclasses.field(repr=False)
 
+    @property
+    def rows_so_far(self) -> int:
+        return self.rows_seen
+
 
 def as_update(
     result: Inference, past: Past | None, live: LiveRows, tallies: Tallies | None
@@ -60,34 +63,16 @@ def as_update(
         live: the rows that are in memory.
         tallies: what was counted of all rows.
     """
-    seen = result.rows_seen if isinstance(result, UpdateResult) else result.n_rows
-    if isinstance(result, FitResult):
-        fields = fields_of(result, FitResult)
-    else:
-        model = cast(AbstractGP, result.posterior.model)
-        densities = densities_of(result, model, tallies)
-        fields = fields_of(result, Inference) | {
-            "model": model,
-            "objective": -result.log_evidence - float(learned_with(model, densities)),
-            "history": (),
-            "n_iterations": 0,
-            "n_evaluations": 0,
-            "interrupted": False,
-            "bijections": maps_of(result, model),
-            "priors": densities,
-        }
-    fields["tallies"] = tallies
+    model = result.posterior.model
+    fit = result
+    if not isinstance(result, FitResult):
+        priors = result.densities(model, tallies)
+        fit = FitResult.unlearned(result, model, result.domains(model), priors)
+    seen, fields = (
+        result.rows_so_far,
+        dataclasses.replace(fit, tallies=tallies).fields_as(FitResult),
+    )
     return UpdateResult(**fields, rows_seen=seen, lost=0.0, before=NO_SCORES, past=past, live=live)
-
-
-def fields_of(result: Inference, kind: type) -> dict[str, Any]:
-    """The fields that a result has as one of a kind."""
-    return {f.name: getattr(result, f.name) for f in dataclasses.fields(kind)}
-
-
-def maps_of(result: Inference, model: AbstractGP) -> Any:
-    """The domains that parameters are learned in."""
-    return result.bijections if isinstance(result, FitResult) else bijections(model)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,19 +86,10 @@ class KeptResult(Inference):
 
     priors: PriorsOf | None = dataclasses.field(default=None, kw_only=True)
 
-
-def densities_of(result: Inference, model: AbstractGP, seen: Tallies | None) -> Any:
-    """The priors of the parameters.
-
-    Args:
-        result: from before.
-        model: the model at hand.
-        seen: what was counted of all rows; None where that is not known.
-    """
-    if isinstance(result, FitResult):
-        return result.priors
-    asked = result.priors if isinstance(result, KeptResult) else None
-    return flat(model) if asked is None or seen is None else asked(model, seen)
+    def densities(self, model: Model, tallies: Tallies | None) -> Model:
+        if self.priors is None or tallies is None:
+            return flat(model)
+        return self.priors(model, tallies)
 
 
 def kept_result(
@@ -135,11 +111,7 @@ def kept_result(
         tallies: what was counted of its rows; None where that was not kept.
         priors: as `KeptResult` has them.
     """
-
-    def on_device(x: object) -> object:
-        return jnp.asarray(x) if isinstance(x, np.ndarray | np.floating) else x
-
-    posterior = jax.tree.map(on_device, posterior)
+    posterior = jax.tree.map(lambda x: jnp.asarray(x) if eqx.is_array(x) else x, posterior)
     message = "kept from before"
     known: dict[str, Any] = {"n_rows": rows, "tallies": tallies, "priors": priors}
     return KeptResult(posterior, log_evidence, True, message, jitter, EXACT, None, None, **known)

@@ -81,18 +81,14 @@ def scores_of_all(each: Sequence[BatchScores]) -> BatchScores:
     seen = [scores for scores in each if scores.outputs]
     if not seen:
         return NO_SCORES
-    counts = np.array([scores.outputs for scores in seen])
+    counts, density, expected, spread, rmse = np.array([dataclasses.astuple(s) for s in seen]).T
     shares = counts / counts.sum()
-
-    def values(name: str) -> np.ndarray:
-        return np.array([getattr(scores, name) for scores in seen])
-
     return BatchScores(
         outputs=int(counts.sum()),
-        log_density=float(shares @ values("log_density")),
-        expected=float(shares @ values("expected")),
-        spread=float(np.sqrt(np.sum((shares * values("spread")) ** 2))),
-        rmse=float(np.sqrt(shares @ values("rmse") ** 2)),
+        log_density=float(shares @ density),
+        expected=float(shares @ expected),
+        spread=float(np.sqrt(np.sum((shares * spread) ** 2))),
+        rmse=float(np.sqrt(shares @ rmse**2)),
     )
 
 

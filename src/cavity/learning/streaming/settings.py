@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,8 +40,7 @@ class UpdateSettings:
     max_iterations: int
 
     def __post_init__(self) -> None:
-        for name in ("power", "past_power"):
-            value = getattr(self, name)
+        for name, value in (("power", self.power), ("past_power", self.past_power)):
             if not np.ndim(value) == 0 or not 0.0 <= float(value) <= 1.0:
                 raise ValueError(f"{name} must be one number in [0, 1], given {value!r}")
         if self.inducing not in CHOICES:
@@ -69,7 +67,7 @@ class UpdateSettings:
             )
 
 
-def check_remembers(posterior: Any) -> None:
+def check_remembers(posterior: object) -> None:
     """Raises TypeError for a posterior that cannot be updated without its earlier rows."""
     if not isinstance(posterior, Posterior):
         raise TypeError(
@@ -101,7 +99,7 @@ def new_rows(
     missing: str,
 ) -> LiveRows:
     """The new rows, checked against what came before; none where X has no rows."""
-    posterior: Any = result.posterior
+    posterior: Posterior = result.posterior
     single, outputs = posterior.single, _outputs(posterior)
     if np.shape(X)[:1] == (0,):
         empty = np.zeros((0, posterior.n_inputs))
@@ -128,6 +126,6 @@ def new_rows(
     return new
 
 
-def _outputs(posterior: Any) -> int:
+def _outputs(posterior: Posterior) -> int:
     """Columns of y."""
     return posterior.outputs if posterior.model.likelihood.latents == 1 else 1

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -10,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.inducing.base import AbstractInducing
 from cavity.inference.graph.rows import WEIGHT
 from cavity.inference.past import Past
 from cavity.learning.blas_threads import with_one_blas_thread
@@ -33,17 +31,14 @@ from cavity.learning.streaming.inducing_choice import chosen_inducing
 from cavity.learning.streaming.live_rows import (
     LiveRows,
     absorbed,
+    all_absorbed,
     as_power,
     first_past,
     rows_of,
 )
 from cavity.learning.streaming.past_evidence import lost_by
 from cavity.learning.streaming.record import joined, noted, outputs_of, tallies_of
-from cavity.learning.streaming.result import (
-    UpdateResult,
-    as_update,
-    fields_of,
-)
+from cavity.learning.streaming.result import UpdateResult, as_update
 from cavity.learning.streaming.scores import (
     NO_SCORES,
     BatchScores,
@@ -57,6 +52,7 @@ from cavity.learning.streaming.settings import (
     new_rows,
 )
 from cavity.models.base import AbstractGP
+from cavity.models.posterior import Posterior
 
 
 @with_one_blas_thread
@@ -141,18 +137,18 @@ def _update_in_turn(
     result: Inference, batches: Batches, settings: UpdateSettings, missing: str
 ) -> UpdateResult:
     """The result of an update for each batch, with what all of them lost and how they scored."""
-    lost, scores = 0.0, []
+    lost, scores, last = 0.0, [], None
     for batch in batches:
         given = new_rows(result, batch.X, batch.y, batch.rows, missing)
         if len(given):
-            result = _updated(result, given, settings)
-            lost, scores = lost + result.lost, [*scores, result.before]
-    if not isinstance(result, UpdateResult) or not scores:
+            result = last = _updated(result, given, settings)
+            lost, scores = lost + last.lost, [*scores, last.before]
+    if last is None:
         raise ValueError(
             "the batches hold no rows: give at least one batch (a generator that was read before "
             "is empty)"
         )
-    return dataclasses.replace(result, lost=lost, before=scores_of_all(scores))
+    return dataclasses.replace(last, lost=lost, before=scores_of_all(scores))
 
 
 def _updated(result: Inference, given: LiveRows, settings: UpdateSettings) -> UpdateResult:
@@ -168,12 +164,10 @@ def _updated(result: Inference, given: LiveRows, settings: UpdateSettings) -> Up
     tallies = joined(tallies_of(result), _counted(result, given, settings), share)
     found = _found(result, settings, past, live, given, tallies)
     gone, kept = _forgotten(found, settings)
-    seen = result.rows_seen if isinstance(result, UpdateResult) else result.n_rows
-    fields: dict[str, Any] = fields_of(found.result, FitResult)
-    fields["tallies"] = tallies
+    fit = dataclasses.replace(found.result, tallies=tallies)
     return UpdateResult(
-        **fields,
-        rows_seen=seen + len(given),
+        **fit.fields_as(FitResult),
+        rows_seen=result.rows_so_far + len(given),
         lost=lost_by(found.problem, found.data.past),
         before=before,
         past=gone,
@@ -183,15 +177,14 @@ def _updated(result: Inference, given: LiveRows, settings: UpdateSettings) -> Up
 
 def _counted(result: Inference, given: LiveRows, settings: UpdateSettings) -> Tallies:
     """Counts and moments of the new rows."""
-    likelihood = cast(AbstractGP, result.posterior.model).likelihood
-    return data_of(result, settings, None, given).tallies(likelihood)
+    return data_of(result, settings, None, given).tallies(result.posterior.model.likelihood)
 
 
 def _scores(result: Inference, given: LiveRows) -> BatchScores:
     """Scores of the new rows' predictions."""
     if not len(given):
         return NO_SCORES
-    posterior: Any = result.posterior
+    posterior: Posterior = result.posterior
     side = {name: values for name, values in given.side.items() if name != WEIGHT}
     predicted = posterior.predict(given.X, rows=side or None)
     y = given.y[:, 0] if np.ndim(predicted.mean) == 1 else given.y
@@ -200,7 +193,7 @@ def _scores(result: Inference, given: LiveRows) -> BatchScores:
 
 def _so_far(result: Inference, settings: UpdateSettings) -> tuple[Past | None, LiveRows | None]:
     """Past of a result, and the rows that are still live."""
-    posterior: Any = result.posterior
+    posterior: Posterior = result.posterior
     power = as_power(settings.past_power, _dtype(posterior))
     if isinstance(result, UpdateResult):
         past = result.past
@@ -221,16 +214,17 @@ def _found(
     tallies: Tallies | None,
 ) -> Found:
     """The model after the new rows."""
-    old = cast(AbstractGP, result.posterior.model)
-    posterior: Any = result.posterior
-    inducing = chosen_inducing(posterior, given.X, settings.inducing, settings.max_inducing)
+    old: AbstractGP = result.posterior.model
+    inducing = chosen_inducing(
+        old, result.posterior, given.X, settings.inducing, settings.max_inducing
+    )
     moved = inducing is not old.inducing
     model = eqx.tree_at(lambda m: m.inducing, old, inducing, is_leaf=lambda x: x is None)
     data = data_of(result, settings, past, live, tallies)
     if not settings.learn:
         return _without_learning(result, model, data, settings, moved=moved)
     stayed = inferred(result, old, same_functions(data), settings)
-    if moved and not better(attempted(result, model, data, settings), stayed):
+    if moved and better(attempted(result, model, data, settings), stayed) is stayed:
         model = old
     end = learned(result, model, data, settings)
     if end is not None and end.result.objective <= stayed.result.objective:
@@ -248,17 +242,13 @@ def _without_learning(
         same = settings.reuse == "likelihood"
         return inferred(result, model, same_functions(data) if same else data, settings)
     found = attempted(result, model, data, settings)
-    size = cast(AbstractInducing, model.inducing).size
-    added = settings.inducing == "grow" and size < settings.max_inducing
+    assert model.inducing is not None
+    added = settings.inducing == "grow" and model.inducing.size < settings.max_inducing
     if added and found is not None:
         return found
-    stayed = inferred(
-        result, cast(AbstractGP, result.posterior.model), same_functions(data), settings
-    )
-    if better(found, stayed):
-        return cast(Found, found)
+    stayed = inferred(result, result.posterior.model, same_functions(data), settings)
     if found is not None:
-        return stayed
+        return better(found, stayed)
     return as_before(stayed, "inference with other inducing variables failed, the old ones stay")
 
 
@@ -269,14 +259,14 @@ def _forgotten(found: Found, settings: UpdateSettings) -> tuple[Past, LiveRows]:
     leaving = np.ones(len(live), bool)
     leaving[staying] = False
     value = found.result.log_evidence
-    last = found.data, found.problem, found.sites
-    past = absorbed(*last, leaving, settings.past_power, value)
+    last = found.problem, found.sites, as_power(settings.past_power, found.data.rows.y.dtype)
+    past = None if np.all(leaving) else absorbed(*last, leaving)
     if past is None:
         # alone, without the rows that stay, sites of negative precision may be improper
         staying, leaving = staying[:0], np.ones(len(live), bool)
-        past = absorbed(*last, leaving, settings.past_power, value)
+        past = all_absorbed(*last, value)
     count = _outputs(found.data.past, live.take(np.flatnonzero(leaving)))
-    return noted(cast(Past, past), found.result.posterior, count), live.take(staying)
+    return noted(past, found.result.posterior, count), live.take(staying)
 
 
 def _outputs(past: Past | None, live: LiveRows) -> float | None:
@@ -302,7 +292,7 @@ def _staying(found: Found, live: LiveRows, memory: int) -> np.ndarray:
     return np.sort(np.argsort(-leverage, kind="stable")[:memory])
 
 
-def _dtype(posterior: Any) -> np.dtype:
+def _dtype(posterior: Posterior) -> np.dtype:
     """The precision of a posterior."""
     leaves = jax.tree.leaves(eqx.filter(posterior.process, eqx.is_inexact_array))
     return np.dtype(leaves[0].dtype)
