@@ -2,23 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
+from cavity.columns.frames import DataFrame
 from cavity.estimators.latent_map import filled
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 from cavity.tables.embedding import TableEmbedding, outputs
 from cavity.tables.files import ENDINGS, beside, check_output, read_table, write_predictions
 from cavity.tables.schema import need_column
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 
 def embed(

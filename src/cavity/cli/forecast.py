@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import note_index
 from cavity.cli.use import quantile_levels
+from cavity.columns.frames import DataFrame
 from cavity.estimators.forecaster import GPForecaster
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
@@ -21,11 +22,6 @@ from cavity.tables.forecasting import SeriesColumn, TableForecaster, columns_of,
 from cavity.tables.row_times import RowTimes, row_times
 from cavity.tables.schema import Schema
 from cavity.tables.series_files import SeriesFiles
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 
 class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):

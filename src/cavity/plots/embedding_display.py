@@ -2,11 +2,12 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Axes
 from cavity.estimators.embedding import GPEmbedding
 from cavity.estimators.latent_map import Gaussians, LatentMap, Standardised
 from cavity.learning.double_precision import in_double
@@ -14,11 +15,6 @@ from cavity.plots.base import AbstractDisplay
 from cavity.plots.subjects import checked, posterior_of
 from cavity.report.figures import thinned
 from cavity.report.latent_figures import MOST_ROWS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 
 @dataclasses.dataclass(eq=False, repr=False)

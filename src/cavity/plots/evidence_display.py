@@ -1,20 +1,15 @@
 """The evidence in the course of learning."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity.drawing import MODEL
+from cavity.drawing.axes import Axes
 from cavity.learning.double_precision import in_double
 from cavity.learning.results.result import Inference
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.subjects import checked
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -1,12 +1,13 @@
 """The forecast of a time series, behind its last rows."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cavity import drawing
 from cavity.drawing import MODEL
+from cavity.drawing.axes import Axes
 from cavity.drawing.style import ink
 from cavity.estimators.forecaster import GPForecaster
 from cavity.estimators.latent_map import Standardised
@@ -16,11 +17,6 @@ from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay, percent
 from cavity.plots.curves import check_level
 from cavity.plots.subjects import checked, place_among, posterior_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 STEPS, PAST = 20, 100  # ahead, and rows before them, where no number is given
 

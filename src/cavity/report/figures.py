@@ -2,11 +2,11 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Axes, Figure
 from cavity.numerics.text import plural
 from cavity.report.figure_data import coverage_of
 from cavity.report.outcomes import Outcome
@@ -14,12 +14,6 @@ from cavity.report.parameters import MEASURES, Relevance
 from cavity.report.sections import Picture
 from cavity.report.slices import Slice
 from cavity.report.svg import picture
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-else:
-    Axes = Figure = Any
 
 MOST_DATA = 1_000  # points of a fit
 MOST_TICKS = 250  # of a rug

@@ -3,10 +3,11 @@
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity.columns.frames import DataFrame
 from cavity.drawing import BANDS
 from cavity.estimators.time_map import Outlook
 from cavity.learning.double_precision import in_double
@@ -31,11 +32,6 @@ from cavity.report.sections import (
 )
 from cavity.tables.forecasting import TableForecaster, columns_of
 from cavity.tables.known_rows import NONE, Known, known_rows, marks
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 # Steps that are judged by themselves, beside all of them; pictures of outputs at the most.
 NEAR, MOST_FANS = 10, 6

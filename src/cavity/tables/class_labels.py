@@ -5,19 +5,15 @@ decimal point, so that the same column has the same classes in a csv and in a pa
 """
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cavity.columns import cells
 from cavity.columns.encoder import Column
+from cavity.columns.frames import Series
 from cavity.persistence.errors import StorageError
 from cavity.persistence.typed_values import WrongValue
-
-if TYPE_CHECKING:
-    from polars import Series
-else:
-    Series = Any
 
 _TRUTH = ("false", "true")
 WHOLE = re.compile(r"-?\d+")

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from cavity.columns import cells
 from cavity.columns.column_types import evidence
 from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column
+from cavity.columns.frames import DataFrame
 from cavity.estimators.kept import Kept
 from cavity.estimators.latent_map import LatentMap, Standardised
 from cavity.models.latent.posterior import LatentPosterior
@@ -30,11 +31,6 @@ from cavity.tables.fit_records import (
 )
 from cavity.tables.parameters import parameters
 from cavity.tables.schema import Schema, need_column, refuse_infinite
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

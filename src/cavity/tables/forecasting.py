@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +12,7 @@ from cavity.columns import cells
 from cavity.columns.column_types import evidence
 from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column
+from cavity.columns.frames import DataFrame
 from cavity.estimators.forecaster_settings import going_on
 from cavity.estimators.kept import Kept
 from cavity.estimators.latent_map import Standardised
@@ -37,11 +38,6 @@ from cavity.tables.fit_records import (
 from cavity.tables.parameters import parameters
 from cavity.tables.row_times import RowTimes
 from cavity.tables.schema import Schema, need_column, refuse_infinite
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 
 class SeriesColumn(NamedTuple):

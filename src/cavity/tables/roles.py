@@ -2,19 +2,14 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
 
 from cavity.columns.column_types import Evidence, evidence
 from cavity.columns.dates import Dates
 from cavity.columns.encoder import check_decimals, column_of, learn_encoder
+from cavity.columns.frames import DataFrame
 from cavity.persistence.errors import DataError
 from cavity.tables.class_labels import classes_of
 from cavity.tables.schema import Schema, need_column
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,13 +7,14 @@ Rows are counted from 1 in every message, without the header.
 import dataclasses
 import difflib
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cavity.columns import cells
 from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column, Encoder, Unseen, complete_rows
+from cavity.columns.frames import DataFrame
 from cavity.columns.notation import Notation, notation_from, notation_record
 from cavity.columns.ranges import Ranges, outside_of, ranges_of
 from cavity.columns.warnings import EncodingWarnings, refuse_empty
@@ -22,11 +23,6 @@ from cavity.numerics.text import quoted, shortened
 from cavity.persistence.errors import CellError, DataError
 from cavity.persistence.typed_values import typed
 from cavity.tables.class_labels import class_positions
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 
 @dataclasses.dataclass(frozen=True)
