@@ -136,6 +136,10 @@ class AbstractEstimator(AbstractKept, BaseEstimator, abc.ABC):
     def _learned(self, problem: Problem) -> Learned:
         """A fitted model of the data; called in float64."""
 
+    def _check_settings(self) -> None:
+        """Refuses impossible settings, before any work."""
+        self.family.check(self)
+
     def _learn(
         self,
         settings: Settings,

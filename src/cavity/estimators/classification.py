@@ -45,6 +45,30 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         tags.classifier_tags.multi_class = True
         return tags
 
+    @in_double
+    def fit(self, X, y, callback=None, checkpoint=None, sample_weight=None):
+        """Learns the parameters and infers the posterior.
+
+        Args:
+            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
+                categories become a 0/1 column per category; dates are days since 1970-01-01.
+            y: labels, (N,), of two classes or more; of a network of two.
+            callback: called with a `Progress` after every iteration and step.
+            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
+                goes on from what it did before; `random_state` must be a number.
+            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
+                alike, one of weight 0 not at all.
+
+        Returns:
+            The estimator itself. Interrupting from the keyboard keeps the best found so far.
+
+        Raises:
+            ValueError: for unusable data or settings.
+        """
+        self._check_settings()
+        self._fit_labels(X, y, sample_weight, callback, checkpoint)
+        return self
+
     def _fit_labels(
         self,
         X,

@@ -154,7 +154,7 @@ class GPClassifier(
         Raises:
             ValueError: for unusable data or settings.
         """
-        GP.check(self)
+        self._check_settings()
         self._fit_labels(X, y, sample_weight, callback, checkpoint, batches)
         if self.choice_:
             self.message_ = f"{self.message_}; {self.choice_}"
@@ -182,7 +182,7 @@ class GPClassifier(
             ValueError: for unusable data, labels that are not among the classes, other classes
                 than in the first call, and for a full GP and methods other than "ep".
         """
-        GP.check(self)
+        self._check_settings()
         if getattr(self, "posterior_", None) is None:
             known = None if classes is None else np.asarray(classes)
             self._fit_labels(X, y, sample_weight, None, None, known=known, streaming=True)

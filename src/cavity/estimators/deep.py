@@ -15,7 +15,7 @@ from cavity.estimators.asked_types import (
     LikelihoodAsked,
     PowerAsked,
 )
-from cavity.estimators.base import AbstractPredictor, given
+from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.layers import layers_of
 from cavity.estimators.learning import Learned, Problem
@@ -26,7 +26,6 @@ from cavity.families.deep import DEEP
 from cavity.families.values import whole
 from cavity.inference.propagation import AbstractPropagation, Linearised, Moments, Nodes
 from cavity.kernels.text_form import written
-from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.deep import chosen_start
 from cavity.learning.methods.methods import TiedPowerEP
 from cavity.learning.plans.deep import STANDSTILL, fit_deep
@@ -59,7 +58,7 @@ class AbstractDeepSettings:
     random_state: object = None
 
 
-class HasLayers(AbstractPredictor):
+class HasLayers(AbstractPredictor, AbstractDeepSettings):
     """Fitted attributes of deep models, beside predictions.
 
     Attributes:
@@ -69,13 +68,19 @@ class HasLayers(AbstractPredictor):
     family: ClassVar[Family] = DEEP
     layers_: tuple[Layer, ...]
 
+    def _check_settings(self) -> None:
+        check_layers(self)
+
+    def _learned(self, problem: Problem) -> Learned:
+        return learn_deep(self, problem)
+
     def _keep_parts(self, model: AbstractModel) -> None:
         super()._keep_parts(model)
         self.layers_ = layers_of(self.posterior_.model)
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
+class DeepGPRegressor(HasLayers, AbstractRegressor):
     r"""Deep Gaussian process regression: Gaussian processes of Gaussian processes, by Power EP.
 
     Hidden layers are functions of the inputs, whose outputs are the inputs of the layer above; the
@@ -146,49 +151,9 @@ class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
 
     missing: object = "error"
 
-    @in_double
-    def fit(
-        self,
-        X,
-        y,
-        noise_variance=None,
-        exposure=None,
-        callback=None,
-        checkpoint=None,
-        sample_weight=None,
-    ):
-        """Learns the parameters and infers the posterior.
-
-        Args:
-            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
-                categories become a 0/1 column per category; dates are days since 1970-01-01.
-            y: outputs, (N,) or (N, P).
-            noise_variance: known noise variance of each row, (N,), in squared units of y; takes
-                the place of a learned one.
-            exposure: exposure of each row, (N,), for likelihoods of counts.
-            callback: called with a `Progress` after every iteration and step.
-            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
-                goes on from what it did before; `random_state` must be a number.
-            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
-                alike, one of weight 0 not at all.
-
-        Returns:
-            The estimator itself. Interrupting from the keyboard keeps the best found so far.
-
-        Raises:
-            ValueError: for unusable data or settings.
-        """
-        check_layers(self)
-        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
-        self._fit_outputs(X, y, side, callback, checkpoint)
-        return self
-
-    def _learned(self, problem: Problem) -> Learned:
-        return learn_deep(self, problem)
-
 
 @dataclasses.dataclass(eq=False, repr=False)
-class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
+class DeepGPClassifier(HasLayers, AbstractClassifier):
     r"""Deep Gaussian process classification, by Power EP.
 
     The functions of `GPClassifier` as the last of several layers; see `DeepGPRegressor`. Labels
@@ -246,33 +211,6 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
 
     likelihood: LikelihoodAsked = "bernoulli"
     class_weight: ClassWeightAsked = None
-
-    @in_double
-    def fit(self, X, y, callback=None, checkpoint=None, sample_weight=None):
-        """Learns the parameters and infers the posterior.
-
-        Args:
-            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
-                categories become a 0/1 column per category; dates are days since 1970-01-01.
-            y: labels, (N,), of two classes or more.
-            callback: called with a `Progress` after every iteration and step.
-            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
-                goes on from what it did before; `random_state` must be a number.
-            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
-                alike, one of weight 0 not at all.
-
-        Returns:
-            The estimator itself. Interrupting from the keyboard keeps the best found so far.
-
-        Raises:
-            ValueError: for unusable data or settings.
-        """
-        check_layers(self)
-        self._fit_labels(X, y, sample_weight, callback, checkpoint)
-        return self
-
-    def _learned(self, problem: Problem) -> Learned:
-        return learn_deep(self, problem)
 
 
 def check_layers(settings: AbstractDeepSettings) -> None:

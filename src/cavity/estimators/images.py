@@ -144,7 +144,7 @@ class ConvGPClassifier(AbstractClassifier):
         Raises:
             ValueError: for unusable data or settings.
         """
-        IMAGES.check(self)
+        self._check_settings()
         self._patches()
         X = np.asarray(X)
         self.image_shape_ = self._shape(X)

@@ -6,13 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cavity.estimators.asked_types import ClassWeightAsked, LikelihoodAsked
-from cavity.estimators.base import AbstractPredictor, given
+from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.coefficients import coefficient_table
 from cavity.estimators.hardly_moved import hardly_moved
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.linear_learning import AbstractLinearSettings, check_linear, learn_linear
-from cavity.estimators.registry import CLASSIFICATION, REGRESSION
 from cavity.estimators.regression import AbstractRegressor
 from cavity.families.base import Family
 from cavity.families.linear import LINEAR
@@ -26,7 +25,7 @@ from cavity.numerics.callers import warn_caller
 LEVEL = 0.9
 
 
-class HasCoefficients(AbstractPredictor):
+class HasCoefficients(AbstractPredictor, AbstractLinearSettings):
     """Fitted attributes of linear models, beside predictions.
 
     Attributes:
@@ -98,6 +97,12 @@ class HasCoefficients(AbstractPredictor):
         if little is not None:
             warn_caller(little)
 
+    def _check_settings(self) -> None:
+        check_linear(self)
+
+    def _learned(self, problem: Problem) -> Learned:
+        return learn_linear(self, problem)
+
     def _keep_parts(self, model: AbstractModel) -> None:
         asked: Any = self
         fitted: Any = model
@@ -129,7 +134,7 @@ def fitted_deviation(model: Any) -> np.ndarray | float:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings):
+class LinearRegressor(HasCoefficients, AbstractRegressor):
     r"""Linear regression with a sparse prior, by expectation propagation.
 
     For tables with more columns than rows, and for any noise: coefficients with intervals, and the
@@ -203,47 +208,9 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
     kernel = "linear"
     mean = "constant"
 
-    @in_double
-    def fit(
-        self,
-        X,
-        y,
-        noise_variance=None,
-        exposure=None,
-        callback=None,
-        checkpoint=None,
-        sample_weight=None,
-    ):
-        """Learns noise and prior, and infers the coefficients.
-
-        Args:
-            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
-                categories become a 0/1 column per category; dates are days since 1970-01-01.
-            y: outputs, (N,) or (N, P).
-            noise_variance: known noise variance of each row, (N,), in squared units of y.
-            exposure: exposure of each row, (N,), for likelihoods of counts.
-            callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
-            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
-                alike, one of weight 0 not at all.
-
-        Returns:
-            The estimator itself.
-
-        Raises:
-            ValueError: for unusable data or settings.
-        """
-        check_linear(self)
-        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
-        self._fit_outputs(X, y, side, callback, checkpoint)
-        return self
-
-    def _learned(self, problem: Problem) -> Learned:
-        return learn_linear(self, problem, REGRESSION)
-
 
 @dataclasses.dataclass(eq=False, repr=False)
-class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettings):
+class LinearClassifier(HasCoefficients, AbstractClassifier):
     r"""Linear classification with a sparse prior, by expectation propagation.
 
     Of more than two classes each has coefficients of its own. See `LinearRegressor`.
@@ -292,29 +259,3 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
 
     likelihood: LikelihoodAsked = "bernoulli"
     class_weight: ClassWeightAsked = None
-
-    @in_double
-    def fit(self, X, y, callback=None, checkpoint=None, sample_weight=None):
-        """Learns the prior, and infers the coefficients.
-
-        Args:
-            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
-                categories become a 0/1 column per category; dates are days since 1970-01-01.
-            y: labels, (N,), of two classes or more.
-            callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
-            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
-                alike, one of weight 0 not at all.
-
-        Returns:
-            The estimator itself.
-
-        Raises:
-            ValueError: for unusable data or settings.
-        """
-        check_linear(self)
-        self._fit_labels(X, y, sample_weight, callback, checkpoint)
-        return self
-
-    def _learned(self, problem: Problem) -> Learned:
-        return learn_linear(self, problem, CLASSIFICATION)

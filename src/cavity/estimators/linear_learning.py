@@ -66,11 +66,11 @@ def _blocks(asked: AbstractLinearSettings, count: int) -> list[list[int]] | None
     return feature_blocks(asked.blocks, widths_of(asked, count), names)
 
 
-def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> Learned:
+def learn_linear(asked: AbstractLinearSettings, problem: Problem) -> Learned:
     """Learns a linear model; parameters named by `asked.integrate` are averaged over."""
     settings, X = problem.settings, problem.X
-    likelihood = build_likelihood(settings.likelihood, task, settings.classes)
-    if likelihood.latents > 1 and task == REGRESSION:
+    likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
+    if likelihood.latents > 1 and settings.task == REGRESSION:
         raise ValueError(
             f"the likelihood {type(likelihood).__name__} has several latent functions, whose "
             "coefficients have units of their own: use GPRegressor, or cavity.LinearModel"

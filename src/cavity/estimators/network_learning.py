@@ -24,10 +24,10 @@ from cavity.models.network.network import Network
 LEARNING_RATE, ROWS_OF_START = 0.01, 5000
 
 
-def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -> Learned:
+def learn_network(asked: AbstractNetworkSettings, problem: Problem) -> Learned:
     """The network that was asked for, by maximum evidence from the best of several starts."""
     settings, X, outputs = problem.settings, problem.X, problem.outputs
-    likelihood = build_likelihood(settings.likelihood, task, settings.classes)
+    likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
     check_held(likelihood)
     if outputs.shape[1] != 1:
         raise ValueError(

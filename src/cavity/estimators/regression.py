@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, overload
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, validate_data
 
+from cavity.estimators.asked_types import outputs_on_request
 from cavity.estimators.base import AbstractPredictor, given, not_both
 from cavity.estimators.going_on import for_streams
 from cavity.estimators.registry import REGRESSION
@@ -50,6 +51,43 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         tags.target_tags.multi_output = True
         return tags
 
+    @in_double
+    def fit(
+        self,
+        X,
+        y,
+        noise_variance=None,
+        exposure=None,
+        callback=None,
+        checkpoint=None,
+        sample_weight=None,
+    ):
+        """Learns the parameters and infers the posterior.
+
+        Args:
+            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
+                categories become a 0/1 column per category; dates are days since 1970-01-01.
+            y: outputs, (N,) or (N, P); of a network (N,).
+            noise_variance: known noise variance of each row, (N,), in squared units of y; takes
+                the place of a learned one.
+            exposure: exposure of each row, (N,), for likelihoods of counts.
+            callback: called with a `Progress` after every iteration and step.
+            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
+                goes on from what it did before; `random_state` must be a number.
+            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
+                alike, one of weight 0 not at all.
+
+        Returns:
+            The estimator itself. Interrupting from the keyboard keeps the best found so far.
+
+        Raises:
+            ValueError: for unusable data or settings.
+        """
+        self._check_settings()
+        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
+        self._fit_outputs(X, y, side, callback, checkpoint)
+        return self
+
     def _fit_outputs(
         self,
         X,
@@ -86,48 +124,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             y, scale = _stated_once(y, scale, constant)
         self._learn(settings, X, y, scale, side, callback, checkpoint, batches)
 
-    @overload
-    def predict(
-        self,
-        X: object,
-        return_std: Literal[False] = False,
-        return_cov: Literal[False] = False,
-        noise_variance: object = None,
-        exposure: object = None,
-    ) -> np.ndarray: ...
-
-    @overload
-    def predict(
-        self,
-        X: object,
-        return_std: Literal[True],
-        return_cov: Literal[False] = False,
-        noise_variance: object = None,
-        exposure: object = None,
-    ) -> tuple[np.ndarray, np.ndarray]: ...
-
-    @overload
-    def predict(
-        self,
-        X: object,
-        return_std: Literal[False] = False,
-        *,
-        return_cov: Literal[True],
-        noise_variance: object = None,
-        exposure: object = None,
-    ) -> tuple[np.ndarray, np.ndarray]: ...
-
-    @overload
-    def predict(
-        self,
-        X: object,
-        *,
-        return_std: bool,
-        return_cov: bool = False,
-        noise_variance: object = None,
-        exposure: object = None,
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]: ...
-
+    @outputs_on_request
     @in_double
     def predict(self, X, return_std=False, return_cov=False, noise_variance=None, exposure=None):
         """Predictive mean of y, and its standard deviation or covariance on request.

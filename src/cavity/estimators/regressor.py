@@ -177,7 +177,7 @@ class GPRegressor(
         Raises:
             ValueError: for unusable data or settings.
         """
-        GP.check(self)
+        self._check_settings()
         side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
         self._fit_outputs(X, y, side, callback, checkpoint, batches)
         return self
@@ -206,7 +206,7 @@ class GPRegressor(
         Raises:
             ValueError: for unusable data, and for a full GP, blocks and methods other than "ep".
         """
-        GP.check(self)
+        self._check_settings()
         side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
         if getattr(self, "posterior_", None) is None:
             self._fit_outputs(X, y, side, None, None, streaming=True)
