@@ -1,6 +1,6 @@
 """Types of settings, for checkers of types; at run time `fit` checks settings itself."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import numpy as np
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     ClassWeightAsked = str | Mapping[Any, float] | None
     Count = int | np.integer
     Amount = float | np.floating
+    PointsAsked = int | str | None
+    ShapeAsked = Sequence[int] | None
 else:
     # what is wrong is told by `fit`, as scikit-learn asks, and in words
     KernelAsked = LikelihoodAsked = MethodAsked = PowerAsked = Count = Amount = object
-    ClassWeightAsked = object
+    ClassWeightAsked = PointsAsked = ShapeAsked = object
 
 
 Yes = Literal[True]

@@ -3,14 +3,14 @@
 import dataclasses
 from collections.abc import Sequence
 from numbers import Real
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from cavity.estimators.asked_types import (
     Amount,
     ClassWeightAsked,
+    Count,
     KernelAsked,
     LikelihoodAsked,
     PowerAsked,
@@ -23,7 +23,7 @@ from cavity.estimators.regression import AbstractRegressor
 from cavity.estimators.settings import build, build_likelihood
 from cavity.families.base import Family
 from cavity.families.deep import DEEP
-from cavity.families.values import whole
+from cavity.families.values import is_word, whole
 from cavity.inference.propagation import AbstractPropagation, Linearised, Moments, Nodes
 from cavity.kernels.text_form import written
 from cavity.learning.initialisation.deep import chosen_start
@@ -44,7 +44,7 @@ class AbstractDeepSettings:
 
     kernel: KernelAsked = "rbf"
     likelihood: LikelihoodAsked = "gaussian"
-    n_layers: object = 2
+    n_layers: Count = 2
     width: object = "auto"
     n_inducing: object = 100
     power: PowerAsked = 0.5
@@ -52,7 +52,7 @@ class AbstractDeepSettings:
     propagation: object = 2
     steps: object = 2500
     batch: object = 500
-    learning_rate: object = 0.02
+    learning_rate: Amount = 0.02
     standardise: object = True
     jitter: Amount = 1e-8
     random_state: object = None
@@ -220,11 +220,11 @@ def check_layers(settings: AbstractDeepSettings) -> None:
         ValueError: saying what is wanted, and what was given.
     """
     DEEP.check(settings)
-    _widths(settings.width, cast(int, settings.n_layers), 1)
+    _widths(settings.width, int(settings.n_layers), 1)
     _propagation(settings.propagation)
     if isinstance(settings.power, str):
         raise ValueError(f"a deep GP takes a number in [0, 1] as power, given {settings.power!r}")
-    if np.ndim(cast(ArrayLike, settings.power)):
+    if np.ndim(settings.power):
         raise ValueError("a deep GP has one power for all rows: give one number")
     rate = settings.learning_rate
     if isinstance(rate, bool) or not isinstance(rate, Real) or not 0.0 < float(rate) < np.inf:
@@ -233,7 +233,7 @@ def check_layers(settings: AbstractDeepSettings) -> None:
 
 def _widths(width: object, layers: int, columns: int) -> list[int]:
     """The number of functions of every hidden layer."""
-    if isinstance(width, str) and width == "auto":
+    if is_word(width, "auto"):
         return [min(columns, MOST_WIDTH)] * (layers - 1)
     otherwise = f'"auto", {layers - 1} of them in a sequence or '
     if not isinstance(width, Sequence | np.ndarray) or isinstance(width, str):
@@ -264,7 +264,7 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
         batch=len(X) if asked.batch is None else whole("batch", asked.batch, 1),
         max_sweeps=max(steps, 1),
         # inference makes one step even where none are asked for
-        learning_rate=float(cast(float, asked.learning_rate)) if steps else STANDSTILL,
+        learning_rate=float(asked.learning_rate) if steps else STANDSTILL,
     )
     widths = _widths(asked.width, whole("n_layers", asked.n_layers, 1), X.shape[1])
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
@@ -291,15 +291,15 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
         X,
         problem.y,
         points=whole("n_inducing", asked.n_inducing, 1),
-        power=cast(ArrayLike, settings.power),
+        power=settings.power,
         method=method,
-        jitter=float(cast(float, settings.jitter)),
+        jitter=float(settings.jitter),
         rows=problem.side or None,
         missing=settings.missing,
         seed=settings.seed,
         max_iterations=1000 if steps else 0,
-        callback=problem.callback,
-        checkpoint=problem.checkpoint,
+        callback=problem.course.callback,
+        checkpoint=problem.course.checkpoint,
     )
     if not steps:
         result = result.judged("nothing was to be learned", converged=True)

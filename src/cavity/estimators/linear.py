@@ -77,23 +77,20 @@ class HasCoefficients(AbstractPredictor, AbstractLinearSettings):
         Raises:
             ValueError: for a share or a level outside (0, 1).
         """
-        asked: Any = self
-        found = self.coefficients_
-        found = found if level == LEVEL else coefficients(asked.posterior_, level)
-        classes = getattr(self, "classes_", None)
-        count = found.mean.shape[-1]
-        outputs = range(count) if classes is None else classes.tolist()
-        names = getattr(self, "feature_names_in_", range(asked.n_features_in_))
-        columns, kind = [str(name) for name in names], "output" if classes is None else "class"
-        scale = asked.output_scale_
-        table = coefficient_table(found, columns, scale, list(map(str, outputs)), fdr, kind)
+        found, classes = self.coefficients_, self.class_labels
+        found = found if level == LEVEL else coefficients(self.posterior_, level)
+        outputs = range(found.mean.shape[-1]) if classes is None else classes.tolist()
+        columns, kind = self.input_names, "output" if classes is None else "class"
+        if columns is None:
+            columns = tuple(map(str, range(len(found.mean))))
+        named = list(map(str, outputs))
+        table = coefficient_table(found, columns, self.output_scale_, named, fdr, kind)
         self._say_where_little_is_told()
         return table
 
     def _say_where_little_is_told(self) -> None:
         """Warns the caller of a method where the rows hardly tell which columns matter."""
-        asked: Any = self
-        little = hardly_moved(asked.posterior_, self.coefficients_)
+        little = hardly_moved(self.posterior_, self.coefficients_)
         if little is not None:
             warn_caller(little)
 
@@ -104,11 +101,10 @@ class HasCoefficients(AbstractPredictor, AbstractLinearSettings):
         return learn_linear(self, problem)
 
     def _keep_parts(self, model: AbstractModel) -> None:
-        asked: Any = self
         fitted: Any = model
         self.prior_, self.likelihood_ = fitted.prior, model.likelihood
-        self.coefficients_ = found = coefficients(asked.posterior_, LEVEL)
-        self.integrated_parameters_ = integrated_parameters(asked.posterior_, LEVEL)
+        self.coefficients_ = found = coefficients(self.posterior_, LEVEL)
+        self.integrated_parameters_ = integrated_parameters(self.posterior_, LEVEL)
         several = found.mean.ndim > 1
 
         def columns_last(x: np.ndarray) -> np.ndarray:
@@ -120,11 +116,11 @@ class HasCoefficients(AbstractPredictor, AbstractLinearSettings):
         self.coef_interval_ = np.stack(ends, axis=-1)
         included = found.inclusion
         self.inclusion_probability_ = None if included is None else columns_last(included)
-        self.intercept_ = 0.0 if found.intercept is None else found.intercept[0] * asked._scale
+        self.intercept_ = 0.0 if found.intercept is None else found.intercept[0] * self._scale
         self.relevance_ = np.abs(self.coef_) * fitted_deviation(fitted)
 
     def _output_unit(self, *, several: bool) -> Any:
-        scale = np.asarray(self._scale)  # type: ignore[attr-defined]
+        scale = np.asarray(self._scale)
         return scale[:, None] if several and scale.ndim else scale
 
 

@@ -101,7 +101,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem) -> Learned:
         "max_iterations": whole("max_iterations", asked.max_iterations, 0),
         "tolerance": asked.tolerance,
         "seed": settings.seed,
-        "callback": problem.callback,
+        "callback": problem.course.callback,
     }
     parts = asked_parts(asked.integrate) if options["max_iterations"] else ()
     if parts:
@@ -114,7 +114,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem) -> Learned:
         # much noise first, from which sites settle; the priors keep it from the largest
         starts = [*starts[1:2], starts[0], *starts[2:]]
 
-    run = fits(X, problem.y, options, problem.checkpoint)
+    run = fits(X, problem.y, options, problem.course.checkpoint)
     result = run.carry_out(
         lambda run: linear_plan(run, starts, lambda found: _averaged(found, asked, parts))
     )

@@ -34,10 +34,10 @@ class HasRelevance(AbstractPredictor, AbstractNetworkSettings):
         return learn_network(self, problem)
 
     def _keep_parts(self, model: AbstractModel) -> None:
-        asked: Any = self
         fitted: Any = model
+        posterior: Any = self.posterior_
         self.prior_, self.likelihood_ = fitted.prior, model.likelihood
-        self.relevance_ = np.asarray(asked.posterior_.process.relevance())
+        self.relevance_ = np.asarray(posterior.process.relevance())
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -158,7 +158,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _fit_labels(self, X, y, *further, **named) -> None:
+    def _fit_labels(self, X, y, *further) -> None:
         classes = len(np.unique(np.asarray(y)))
         if classes > 2:
             raise ValueError(
@@ -166,4 +166,4 @@ class NetworkClassifier(HasRelevance, AbstractClassifier):
                 f"y has {classes} classes: use GPClassifier, or "
                 "sklearn.multiclass.OneVsRestClassifier(NetworkClassifier())"
             )
-        super()._fit_labels(X, y, *further, **named)
+        super()._fit_labels(X, y, *further)

@@ -54,7 +54,7 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem) -> Learned:
         **data,
         "tolerance": asked.tolerance,
         "seed": settings.seed,
-        "callback": problem.callback,
+        "callback": problem.course.callback,
     }
     observed = problem.observed
     if asked.batch is not None:
@@ -62,11 +62,13 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem) -> Learned:
         start = network_at_mode(
             model, problem.X, problem.y, seed=settings.seed, at_most=ROWS_OF_START, **data
         )
-        run = fits(X, problem.y, options | {"bijections": held_output(start)}, problem.checkpoint)
+        run = fits(
+            X, problem.y, options | {"bijections": held_output(start)}, problem.course.checkpoint
+        )
         result = run.carry_out(lambda run: run.stage("", start))
         return Learned(result, observed, len(X), settings.power)
     options["max_iterations"] = whole("max_iterations", asked.max_iterations, 0)
-    run = fits(X, problem.y, options, problem.checkpoint)
+    run = fits(X, problem.y, options, problem.course.checkpoint)
     start = _start(run, model, problem, 1 + whole("n_restarts", asked.n_restarts, 0), data)
     run = run.with_options(bijections=held_output(start))
     result = run.carry_out(lambda run: network_plan(run, start))

@@ -1,7 +1,7 @@
 """Base of regressors: outputs checked and scaled, and predictions of them."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, validate_data
 from cavity.estimators.asked_types import outputs_on_request
 from cavity.estimators.base import AbstractPredictor, given, not_both
 from cavity.estimators.going_on import for_streams
+from cavity.estimators.learning import Course, Problem
 from cavity.estimators.registry import REGRESSION
 from cavity.estimators.row_weights import checked_weights, with_weights
 from cavity.estimators.sampling import sample_outputs
@@ -21,12 +22,9 @@ from cavity.estimators.settings import check
 from cavity.families.base import loaded
 from cavity.families.values import one_of, whole
 from cavity.kernels.text_syntax import gives_values
-from cavity.learning.data.batches import Batches
 from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.data.scales import tally
 from cavity.learning.double_precision import in_double
-from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.progress.checkpoint import Store
 from cavity.likelihoods.support import Support
 
 # The scale of a constant output, as a share of its value.
@@ -85,7 +83,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         """
         self._check_settings()
         side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
-        self._fit_outputs(X, y, side, callback, checkpoint)
+        self._fit_outputs(X, y, side, Course(callback, checkpoint))
         return self
 
     def _fit_outputs(
@@ -93,20 +91,17 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         X,
         y,
         side: dict[str, np.ndarray],
-        callback: Callable[[Progress], None] | None,
-        checkpoint: Store | None,
-        batches: Batches | None = None,
-        *,
-        streaming: bool = False,
+        course: Course,
     ) -> None:
         """Learns from outputs (N,) or (N, P), with side data of the rows."""
         X, y, side = with_weights(X, y, side)
         given, weights = (X, y), weights_of(side)
         X, y = self._validated(X, y)
         settings = self._settings(REGRESSION)
-        settings = for_streams(settings, len(X)) if streaming else settings
+        settings = for_streams(settings, len(X)) if course.streaming else settings
         likelihood = check(settings, X, y, side)
-        self._note(X, y, given, side, whole=batches is None)
+        problem = Problem(settings, X, y, side, course)
+        self._note(problem, given)
         real = likelihood.support is Support.REAL
         scale, constant = self._relative_spread(y.reshape(len(y), -1), weights, real=real)
         in_logarithms = any(latent.log_output for latent in likelihood.latent_functions)
@@ -118,11 +113,14 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
                 "standardise=False, or fit each output alone"
             )
         apart = real and isinstance(self.mean, str) and self.mean != "zero"
-        apart = apart and not (streaming or batches is not None or "noise_variance" in side)
+        apart = apart and not (
+            course.streaming or course.batches is not None or "noise_variance" in side
+        )
         if apart and 0 < np.sum(constant) < len(scale):
             settings = dataclasses.replace(settings, missing="skip")
             y, scale = _stated_once(y, scale, constant)
-        self._learn(settings, X, y, scale, side, callback, checkpoint, batches)
+            problem = dataclasses.replace(problem, settings=settings, y=y)
+        self._learn(problem, scale)
 
     @outputs_on_request
     @in_double
