@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -30,7 +30,7 @@ from cavity.kernels.part_counts import count_parts
 from cavity.kernels.parts import AbstractParts, Patches
 from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.images import BESIDE, SUMS, Convolution, convolution_start
-from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.methods import PowerEP
 from cavity.learning.plans.images import ImageSearch, fit_images, likeliest
 from cavity.numerics.text import plural
@@ -262,14 +262,14 @@ class ConvGPClassifier(AbstractClassifier):
         independent = settings.method == "power_ep" and likelihood.couples
         if independent:
             method, class_power = PowerEP(coupled=False), 1.0
-        if isinstance(method, MCMC):
+        if method.samples:
             raise ValueError("the method 'mcmc' is not for images: leave method=\"power_ep\"")
         if is_auto(settings.power):
             raise ValueError(
                 'power="auto" is not for images: give a number in [0, 1], such as 0.5'
             )
         search = ImageSearch(
-            method=method,
+            method=cast(AbstractMethod, method),
             power=float(settings.power),
             class_power=float(class_power),
             images=LEARNED_ON,

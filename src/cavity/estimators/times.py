@@ -31,7 +31,7 @@ def times_of(table: Any) -> Any:
 
 
 def _as_dates(index: Any) -> Any:
-    kind = getattr(index, "inferred_type", "")
+    kind = index.inferred_type
     written = kind == "string" and all(ISO_DATE.fullmatch(text) for text in index)
     if not (written or kind in ("date", "datetime")):
         return index
@@ -136,8 +136,8 @@ def joined(before: Any, given: Any, count: int) -> Any:
     expected = following(before, count)
     if expected is not None:
         index = before.append(expected)
-        frequency = getattr(before, "freq", None)
-        return type(before)(index, freq=frequency) if frequency is not None else index
+        regular = type(before).__name__ in KINDS and before.freq is not None
+        return type(before)(index, freq=before.freq) if regular else index
     if given is None or numbered_from_zero(given):
         return None
     return before.append(given)
@@ -177,9 +177,9 @@ def _step(index: Any) -> Any:
 def _kind(index: Any) -> str:
     kind = KINDS.get(type(index).__name__)
     if kind is None:
-        numbers = getattr(index, "dtype", np.dtype(object)).kind in "iuf"
-        return "numbers" if numbers else "names"
-    return f"{kind} with a time zone" if getattr(index, "tz", None) is not None else kind
+        return "numbers" if index.dtype.kind in "iuf" else "names"
+    zoned = type(index).__name__ == "DatetimeIndex" and index.tz is not None
+    return f"{kind} with a time zone" if zoned else kind
 
 
 def _gap(index: Any, kind: str) -> tuple[int | None, str]:
