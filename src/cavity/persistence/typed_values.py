@@ -33,6 +33,7 @@ Whole = Annotated[int, (-math.inf, math.inf)]
 Large = Annotated[int, (0, math.inf)]
 NotNegative = Annotated[float, (0.0, math.inf)]
 Share = Annotated[float, (0.0, 1.0)]
+_ARRAYS = np.ndarray | np.generic | jax.Array | float
 KINDS = {"f": "Float", "i": "Int", "u": "Int", "b": "Bool"}
 
 
@@ -85,12 +86,17 @@ def _wrong(value: Any, expected: str, name: str) -> WrongValue:
     return WrongValue(f"{name} is {reprlib.repr(value)}, which is not {expected}")
 
 
+def _need(value: Any, kinds: Any, expected: str, name: str) -> Any:
+    """The value, if it is of these kinds; truth values are whole numbers in Python alone."""
+    if not isinstance(value, kinds) or (kinds is not bool and isinstance(value, bool)):
+        raise _wrong(value, expected, name)
+    return value
+
+
 def _plain(value: Any, annotation: Any, name: str) -> Any:
     kinds, expected = _PLAIN[annotation]
-    # truth values are whole numbers in Python
-    if not isinstance(value, kinds) or (isinstance(value, bool) and annotation is not bool):
-        raise _wrong(value, expected, name)
-    if annotation is float and not isinstance(value, str) and math.isnan(value):
+    _need(value, kinds, expected, name)
+    if annotation is float and math.isnan(value):
         raise _wrong(value, expected, name)
     return value
 
@@ -108,10 +114,9 @@ _PLAIN: dict[Any, tuple[Any, str]] = {
 def _array(value: Any, annotation: Any, name: str) -> Any:
     """An array of the kind that is wanted; how many axes it has is seen where it is used."""
     kind = KINDS.get(np.asarray(value).dtype.kind, "other")
-    number = isinstance(value, np.ndarray | np.generic | jax.Array | float)
-    if not number or not annotation.__name__.startswith(kind):
+    if not annotation.__name__.startswith(kind):
         raise _wrong(value, "an array of numbers", name)
-    return value
+    return _need(value, _ARRAYS, "an array of numbers", name)
 
 
 def _instance(value: Any, annotation: type, name: str) -> Any:
@@ -140,8 +145,7 @@ def _record(value: Mapping[str, Any], cls: type, name: str) -> Any:
 
 def _dictionary(value: Any, hints: Mapping[str, Any], needed: Any, name: str) -> dict[str, Any]:
     """A dictionary with values of these kinds; others in it are not looked at."""
-    if not isinstance(value, Mapping):
-        raise _wrong(value, "a record", name)
+    _need(value, Mapping, "a record", name)
     missing = sorted(set(needed) - set(value))
     if missing:
         raise WrongValue(f"{name} has no {missing[0]}")
@@ -169,8 +173,7 @@ def _literal(value: Any, annotation: Any, name: str) -> Any:
 
 def _sequence(value: Any, annotation: Any, name: str) -> Any:
     kind, inside = get_origin(annotation), get_args(annotation)
-    if not isinstance(value, list | tuple):
-        raise _wrong(value, "a list", name)
+    _need(value, list | tuple, "a list", name)
     each = inside[:1] * len(value) if kind is list or inside[-1] is Ellipsis else inside
     if len(each) != len(value):
         raise _wrong(value, f"a list of {len(each)}", name)
@@ -179,8 +182,9 @@ def _sequence(value: Any, annotation: Any, name: str) -> Any:
 
 
 def _mapping(value: Any, annotation: Any, name: str) -> Any:
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise _wrong(value, "a record", name)
+    for key in _need(value, Mapping, "a record", name):
+        if not isinstance(key, str):
+            raise _wrong(value, "a record", name)
     _, each = get_args(annotation)
     return {key: typed(item, each, f"{name}.{key}") for key, item in value.items()}
 
