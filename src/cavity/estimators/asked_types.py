@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     Amount = float | np.floating
     PointsAsked = int | str | None
     ShapeAsked = Sequence[int] | None
+    WidthsAsked = int | Sequence[int]
 else:
     # what is wrong is told by `fit`, as scikit-learn asks, and in words
     KernelAsked = LikelihoodAsked = MethodAsked = PowerAsked = Count = Amount = object
-    ClassWeightAsked = PointsAsked = ShapeAsked = object
+    ClassWeightAsked = PointsAsked = ShapeAsked = WidthsAsked = object
 
 
 Yes = Literal[True]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from cavity.columns.column_types import evidence
-from cavity.columns.dates import NO_DATE, Dates
+from cavity.columns.dates import NO_DATE
 from cavity.columns.encoder import Column, Encoder, Unseen, complete_rows, learn_encoder
-from cavity.columns.notation import Notation
+from cavity.columns.notation import Notation, dates_of
 from cavity.columns.warnings import EncodingWarnings
 from cavity.estimators.frames import dates_as_days, frame_of
 from cavity.numerics.callers import warn_caller
@@ -80,8 +80,8 @@ def typed_columns(X: Any, encoder: Encoder) -> Encoder:
         if each.letter == "b":
             columns[called] = Column(called, "boolean")
         elif each.letter == "M":
-            dates = evidence(each.instants).notation()
-            if isinstance(dates, Dates):
+            dates = dates_of(evidence(each.instants).notation())
+            if dates is not None:
                 notations[called] = dataclasses.replace(dates, unit="days", origin=0)
     return Encoder(tuple(columns.values()), notations)
 
@@ -156,9 +156,10 @@ def _is_number(text: str) -> bool:
 
 def _as_typed(notation: Notation) -> Notation:
     """Dates that are text in the units of those that are not, days since 1970-01-01."""
-    if not isinstance(notation, Dates) or notation.writing.order == NO_DATE:
+    dates = dates_of(notation)
+    if dates is None or dates.writing.order == NO_DATE:
         return notation
-    return dataclasses.replace(notation, unit="days", origin=0)
+    return dataclasses.replace(dates, unit="days", origin=0)
 
 
 @contextlib.contextmanager

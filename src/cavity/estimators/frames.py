@@ -10,6 +10,9 @@ import numpy as np
 from cavity.columns.frames import Series
 from cavity.persistence.errors import DataError
 
+# An index of pandas, of any kind.
+Index = Any
+
 _CATEGORICAL = ("CategoricalDtype", "Categorical", "Enum")
 _MICROSECONDS = {"M": "datetime64[us]", "m": "timedelta64[us]"}
 

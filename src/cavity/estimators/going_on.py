@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.estimators.asked_constraints import by_name
 from cavity.estimators.asked_priors import asked_priors_of_stream
 from cavity.estimators.learning import Learned
 from cavity.estimators.settings import AUTO_INDUCING, Settings
@@ -42,7 +43,7 @@ def _check(settings: Settings) -> None:
             'to a number such as 200, or leave "auto"'
         )
     text = settings.kernel if isinstance(settings.kernel, str) else "rbf"
-    asked = settings.fixed or settings.bounds or isinstance(settings.priors, Mapping)
+    asked = settings.fixed or settings.bounds or by_name(settings.priors) is not None
     if asked or gives_values(text):
         raise ValueError(
             "partial_fit learns all parameters again from every batch: leave fixed, bounds and "

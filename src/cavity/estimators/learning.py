@@ -8,6 +8,7 @@ import numpy as np
 
 from cavity.estimators.asked_priors import asked_priors
 from cavity.estimators.asked_settings import is_auto, is_enough, most_variables
+from cavity.estimators.asked_types import PowerAsked
 from cavity.estimators.registry import build_method
 from cavity.estimators.settings import AUTO_INDUCING, Settings, build
 from cavity.families.values import whole
@@ -92,7 +93,7 @@ class Learned(NamedTuple):
         result: the fit.
         observed: outputs that were not missing, (P,), each as often as its weight says.
         rows: the number of rows.
-        power: the power; None where a model does not say.
+        power: the power; of no account where a model does not say.
         powers: evidence and held-out density at each power that was compared; None if the power
             was given.
         judgement: verdict on whether there are enough inducing points; None if their number was
@@ -102,7 +103,7 @@ class Learned(NamedTuple):
     result: FitResult
     observed: np.ndarray
     rows: int
-    power: object = None
+    power: PowerAsked = 0.5
     powers: tuple[PowerTrial, ...] | None = None
     judgement: Judgement | None = None
 

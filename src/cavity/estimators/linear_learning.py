@@ -10,6 +10,7 @@ from cavity.estimators.asked_types import Count, LikelihoodAsked, PowerAsked
 from cavity.estimators.blocks import asked_groups, feature_blocks, widths_of
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import REGRESSION, build_likelihood
+from cavity.estimators.settings import parts_given
 from cavity.families.linear import LINEAR, PARTS, asked_parts
 from cavity.families.values import one_of, whole
 from cavity.learning.data.row_weights import weights_of
@@ -59,10 +60,8 @@ def _groups(asked: AbstractLinearSettings, count: int) -> np.ndarray | None:
 
 def _blocks(asked: AbstractLinearSettings, count: int) -> list[list[int]] | None:
     """The features of each block that was asked for."""
-    encoder: Any = getattr(asked, "encoder_", None)
-    alone = getattr(asked, "feature_names_in_", None)
-    names = encoder.names if encoder is not None else alone
-    names = None if names is None else list(names)
+    fitted: Any = asked
+    names = fitted.input_names if fitted.encoder_ is None else fitted.encoder_.names
     return feature_blocks(asked.blocks, widths_of(asked, count), names)
 
 
@@ -87,7 +86,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem) -> Learned:
         blocks=_blocks(asked, X.shape[1]),
         intercept=bool(asked.fit_intercept),
         standardise=bool(asked.standardise),
-        keep_likelihood=not isinstance(settings.likelihood, str),
+        keep_likelihood=parts_given(settings).likelihood,
     )
     said = asked_constraints(asked.fixed, asked.bounds, None)
     starts = [said.started(start) for start in starts]
@@ -107,7 +106,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem) -> Learned:
     if parts:
         named = {
             "named_prior": isinstance(prior, str),
-            "named_likelihood": isinstance(settings.likelihood, str),
+            "named_likelihood": not parts_given(settings).likelihood,
         }
         spread = output_spread(likelihood, problem.outputs, weights_of(problem.side))
         options |= {"method": QUICK, "priors": linear_priors(starts[0], spread, **named)}

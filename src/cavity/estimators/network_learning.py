@@ -6,7 +6,7 @@ from cavity.estimators.blocks import asked_groups
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.network_settings import AbstractNetworkSettings
 from cavity.estimators.registry import build_likelihood
-from cavity.estimators.settings import check_held
+from cavity.estimators.settings import check_held, parts_given
 from cavity.families.values import whole
 from cavity.learning.data.row_weights import weights_of
 from cavity.learning.initialisation.network import (
@@ -46,7 +46,7 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem) -> Learned:
         linear=bool(asked.linear),
         groups=asked_groups(asked, X.shape[1]),
         standardise=bool(asked.standardise),
-        keep_likelihood=not isinstance(settings.likelihood, str),
+        keep_likelihood=parts_given(settings).likelihood,
     )
     data: dict[str, Any] = {"rows": problem.side or None, "missing": settings.missing}
     options: Any = {

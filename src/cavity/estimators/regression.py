@@ -1,7 +1,6 @@
 """Base of regressors: outputs checked and scaled, and predictions of them."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -11,6 +10,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, validate_data
 
+from cavity.estimators.asked_constraints import by_name
 from cavity.estimators.asked_types import outputs_on_request
 from cavity.estimators.base import AbstractPredictor, given, not_both
 from cavity.estimators.going_on import for_streams
@@ -347,7 +347,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             return True
         known = self.get_params(deep=False)
         asked = (known.get(name) for name in ("fixed", "bounds", "priors"))
-        return gives_values(self.kernel) or any(isinstance(each, Mapping) for each in asked)
+        return gives_values(self.kernel) or any(by_name(each) is not None for each in asked)
 
     def _own_spread(self, y, weights):
         """The spread of one output; steps in the logarithm of its noise must not grow with it."""

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.estimators.frames import dates_as_days, frame_of, names_in
+from cavity.estimators.frames import Index, dates_as_days, frame_of, names_in
 from cavity.estimators.panels import series_of, stacked
 from cavity.estimators.times import (
     check_times,
@@ -36,7 +36,7 @@ class TimeData(NamedTuple):
     y: np.ndarray
     X: np.ndarray
     single: bool
-    index: Any
+    index: Index | None
     series: np.ndarray | None = None
     names: tuple[Any, ...] | None = None
 
@@ -82,13 +82,13 @@ def time_rows(
     return values
 
 
-def _check_times(name: str, times: Any, series: np.ndarray | None) -> None:
+def _check_times(name: str, times: Index | None, series: np.ndarray | None) -> None:
     if series is None:
         check_times(name, times)
     elif times is not None and len(times) == len(series):
-        times = times.droplevel(0) if times.nlevels == 2 else times
+        own = times.droplevel(0) if times.nlevels == 2 else times
         for number in np.unique(series):
-            check_times(name, times[series == number])
+            check_times(name, own[series == number])
 
 
 def _first_of_dates(columns: Any) -> str:
@@ -243,7 +243,7 @@ def rows_after(y: Any, X: Any, before: TimeData) -> TimeData:
     return data
 
 
-def _times_of_both(times: Any, others: Any) -> Any:
+def _times_of_both(times: Index | None, others: Index | None) -> Index | None:
     """The times that outputs and controls share; rows that pandas has numbered are no times."""
     if times is None or others is None:
         return others if times is None else times

@@ -16,7 +16,7 @@ import math
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
@@ -39,6 +39,8 @@ from cavity.persistence.known_classes import (
 from cavity.persistence.typed_values import WrongValue, field_types, typed
 
 FORMAT = "cavity/1"
+# A value of JSON.
+Json = dict[str, Any] | list[Any] | str | int | float | None
 
 
 # ------------------------------------------------------------------------------- writing
@@ -46,7 +48,7 @@ FORMAT = "cavity/1"
 
 def save_module(
     path: str | Path,
-    module: Any,
+    module: object,
     description: Mapping[str, Any],
     *,
     classes: Classes | None = None,
@@ -85,7 +87,7 @@ def save_module(
         raise StorageError(f"cannot write {path}: {reason(error)}", kind="io") from None
 
 
-def can_be_held(value: Any, classes: Classes | None = None) -> bool:
+def can_be_held(value: object, classes: Classes | None = None) -> bool:
     """True if a file gives a value back as it is."""
     known, arrays = with_known(classes), dict[str, np.ndarray]()
     try:
@@ -141,13 +143,13 @@ class _Place(NamedTuple):
     names: Mapping[type, str]
     arrays: dict[str, np.ndarray]
 
-    def inside(self, value: Any, part: Any) -> Any:
+    def inside(self, value: object, part: str | int) -> Json:
         """The JSON form of a part of the node."""
         return _describe(value, self._replace(name=f"{self.name}.{part}"))
 
 
 @functools.singledispatch
-def _describe(node: Any, place: _Place) -> Any:
+def _describe(node: object, place: _Place) -> Json:
     """The JSON form of one node of a model; its arrays are put under dotted names."""
     kind = type(node)
     if kind in place.names:
@@ -166,26 +168,26 @@ _of_class = _describe.dispatch(object)
 @_describe.register(type(None))
 @_describe.register(int)
 @_describe.register(str)
-def _(node: Any, place: _Place) -> Any:
+def _(node: int | str | None, place: _Place) -> Json:
     return node
 
 
 @_describe.register(np.generic)
 @_describe.register(np.ndarray)
 @_describe.register(jax.Array)
-def _(node: Any, place: _Place) -> Any:
+def _(node: np.generic | np.ndarray | jax.Array, place: _Place) -> Json:
     place.arrays[place.name] = _stored(node, place.name)
     return {"array": place.name}
 
 
 @_describe.register(float)
-def _(node: float, place: _Place) -> Any:
+def _(node: float, place: _Place) -> Json:
     return node if math.isfinite(node) else {"float": str(node)}
 
 
 @_describe.register(tuple)
 @_describe.register(list)
-def _(node: Any, place: _Place) -> Any:
+def _(node: tuple | list, place: _Place) -> Json:
     word = {tuple: "tuple", list: "list"}.get(type(node))
     if word is None:
         return _of_class(node, place)
@@ -193,13 +195,13 @@ def _(node: Any, place: _Place) -> Any:
 
 
 @_describe.register(dict)
-def _(node: dict, place: _Place) -> Any:
+def _(node: dict, place: _Place) -> Json:
     if not all(isinstance(key, str) for key in node):
         return _of_class(node, place)
     return {"dict": {key: place.inside(value, key) for key, value in node.items()}}
 
 
-def _stored(array: Any, name: str) -> np.ndarray:
+def _stored(array: np.generic | np.ndarray | jax.Array, name: str) -> np.ndarray:
     """An array as it is kept: floats in float64, in C order, bytes in little-endian order."""
     values = np.asarray(array)
     if np.issubdtype(values.dtype, np.floating):
@@ -213,14 +215,14 @@ def _stored(array: Any, name: str) -> np.ndarray:
     )
 
 
-def _plain(description: Mapping[str, Any]) -> Any:
+def _plain(description: Mapping[str, Any]) -> Json:
     """A description as JSON values: tuples and arrays as lists, non-finite numbers as null."""
     text = json.dumps(description, default=_as_json)
     return json.loads(text, parse_constant=lambda _: None)
 
 
 @functools.singledispatch
-def _as_json(value: Any) -> Any:
+def _as_json(value: object) -> Json:
     """A value of which JSON knows nothing; of arrays lists."""
     return np.asarray(value).tolist()
 
@@ -282,7 +284,7 @@ def damaged(path: str | Path, what: str) -> str:
     return f"{path} is damaged or not a model file: {what}; save the model again or use a copy"
 
 
-def _no_number(word: str) -> Any:
+def _no_number(word: str) -> NoReturn:
     """Refuses NaN and infinities, which JSON does not have and Python reads."""
     raise WrongValue(f"its description has {word} among its numbers")
 
@@ -323,10 +325,10 @@ def _arrays(path: Path, data: bytes) -> dict[str, np.ndarray]:
         ) from None
 
 
-def _build(node: Any, classes: Classes, arrays: Mapping[str, np.ndarray], unused: set) -> Any:
+def _build(node: Any, classes: Classes, arrays: Mapping[str, np.ndarray], unused: set) -> object:
     """Inverse of `_describe`; names of arrays that were met leave `unused`."""
 
-    def inside(value: Any) -> Any:
+    def inside(value: Json) -> object:
         return _build(value, classes, arrays, unused)
 
     if isinstance(node, _ITSELF):

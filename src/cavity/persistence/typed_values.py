@@ -41,7 +41,7 @@ class WrongValue(ValueError):
     """A value that is not what it should be; the message says where."""
 
 
-def typed(value: Any, annotation: Any, name: str) -> Any:
+def typed(value: object, annotation: Any, name: str) -> Any:
     """A value as its annotation wants it: sequences as tuples or lists, records as dataclasses.
 
     Args:
@@ -82,7 +82,7 @@ def _hints(cls: Any) -> Mapping[str, Any]:
     return typing.get_type_hints(cls, include_extras=True)
 
 
-def _wrong(value: Any, expected: str, name: str) -> WrongValue:
+def _wrong(value: object, expected: str, name: str) -> WrongValue:
     return WrongValue(f"{name} is {reprlib.repr(value)}, which is not {expected}")
 
 
@@ -111,7 +111,7 @@ _PLAIN: dict[Any, tuple[Any, str]] = {
 }
 
 
-def _array(value: Any, annotation: Any, name: str) -> Any:
+def _array(value: object, annotation: Any, name: str) -> Any:
     """An array of the kind that is wanted; how many axes it has is seen where it is used."""
     kind = KINDS.get(np.asarray(value).dtype.kind, "other")
     if not annotation.__name__.startswith(kind):
@@ -119,7 +119,7 @@ def _array(value: Any, annotation: Any, name: str) -> Any:
     return _need(value, _ARRAYS, "an array of numbers", name)
 
 
-def _instance(value: Any, annotation: type, name: str) -> Any:
+def _instance(value: object, annotation: type, name: str) -> Any:
     try:
         right = isinstance(value, annotation)
     except TypeError:  # of what cannot be asked
@@ -153,7 +153,7 @@ def _dictionary(value: Any, hints: Mapping[str, Any], needed: Any, name: str) ->
     return {**value, **known}
 
 
-def _union(value: Any, annotation: Any, name: str) -> Any:
+def _union(value: object, annotation: Any, name: str) -> Any:
     choices = get_args(annotation)
     if value is None and type(None) in choices:
         return None
@@ -164,7 +164,7 @@ def _union(value: Any, annotation: Any, name: str) -> Any:
     return typed(value, last, name)  # whose complaint is as good as any
 
 
-def _literal(value: Any, annotation: Any, name: str) -> Any:
+def _literal(value: object, annotation: Any, name: str) -> Any:
     choices = get_args(annotation)
     if not isinstance(value, str | int | bool | None) or value not in choices:
         raise _wrong(value, f"one of {', '.join(map(str, choices))}", name)
@@ -189,7 +189,7 @@ def _mapping(value: Any, annotation: Any, name: str) -> Any:
     return {key: typed(item, each, f"{name}.{key}") for key, item in value.items()}
 
 
-def _bounded(value: Any, annotation: Any, name: str) -> Any:
+def _bounded(value: object, annotation: Any, name: str) -> Any:
     inside, *limits = get_args(annotation)
     found = _plain(value, inside, name)
     for low, high in limits:
@@ -198,7 +198,7 @@ def _bounded(value: Any, annotation: Any, name: str) -> Any:
     return found
 
 
-def _required(value: Any, annotation: Any, name: str) -> Any:
+def _required(value: object, annotation: Any, name: str) -> Any:
     return typed(value, get_args(annotation)[0], name)
 
 

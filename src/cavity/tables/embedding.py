@@ -9,9 +9,9 @@ import numpy as np
 
 from cavity.columns import cells
 from cavity.columns.column_types import evidence
-from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column
 from cavity.columns.frames import DataFrame
+from cavity.columns.notation import dates_in
 from cavity.estimators.kept import Kept
 from cavity.estimators.latent_map import LatentMap, Standardised
 from cavity.models.latent.posterior import LatentPosterior
@@ -168,7 +168,7 @@ def learn_columns(table: DataFrame, columns: Sequence[str], ignore: Sequence[str
         raise DataError("no column is left to embed: every column of the table is ignored")
     read = {name: evidence(table[name]) for name in chosen}
     notations = {name: column.notation() for name, column in read.items()}
-    dated = [name for name in chosen if isinstance(notations[name], Dates)]
+    dated = [*dates_in(notations)]
     kinds: dict[str, cells.Kind] = {name: column.kind() for name, column in read.items()}
     texts = [name for name in chosen if kinds[name] == "categorical"]
     for names, what in ((texts, "text"), (dated, "dates or times")):

@@ -10,9 +10,9 @@ import numpy as np
 
 from cavity.columns import cells
 from cavity.columns.column_types import evidence
-from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column
 from cavity.columns.frames import DataFrame
+from cavity.columns.notation import dates_in
 from cavity.estimators.forecaster_settings import going_on
 from cavity.estimators.kept import Kept
 from cavity.estimators.latent_map import Standardised
@@ -259,7 +259,7 @@ def learn_series(table: DataFrame, targets: Sequence[str], controls: Sequence[st
             f"column '{texts[0]}' holds text, and a time series is of numbers; name another"
         )
     notations = {name: column.notation() for name, column in read.items()}
-    dates = [name for name in targets if isinstance(notations[name], Dates)]
+    dates = [name for name in targets if name in dates_in(notations)]
     if dates:
         raise DataError(
             f"column '{dates[0]}' holds dates, and what is forecast are numbers; name another"

@@ -10,6 +10,7 @@ import numpy as np
 from cavity.columns.column_types import evidence
 from cavity.columns.dates import NO_DATE, ORDERS, Dates, Writing
 from cavity.columns.frames import DataFrame, Series
+from cavity.columns.notation import dates_of
 from cavity.numerics.text import quoted
 from cavity.persistence.errors import DataError
 from cavity.persistence.typed_values import Large, WrongValue
@@ -276,8 +277,8 @@ def _instants(column: Series) -> tuple[Writing, bool, np.ndarray] | None:
         seen = evidence(column)
         if column.name.lower() == "year" and seen.present and seen.numeric == seen.rows:
             return _years(column.cast(float).to_numpy())
-        dates = seen.notation()
-        if not isinstance(dates, Dates) or dates.writing.order == NO_DATE:
+        dates = dates_of(seen.notation())
+        if dates is None or dates.writing.order == NO_DATE:
             return None
         numbers = dates.numbers(column)
     except (DataError, ValueError):

@@ -15,7 +15,7 @@ from cavity.columns import cells
 from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column, Encoder, Unseen, complete_rows
 from cavity.columns.frames import DataFrame
-from cavity.columns.notation import Notation, notation_from, notation_record
+from cavity.columns.notation import Notation, dates_in, notation_from, notation_record
 from cavity.columns.ranges import Ranges, outside_of, ranges_of
 from cavity.columns.warnings import EncodingWarnings, refuse_empty
 from cavity.inference.graph.rows import WEIGHT
@@ -48,7 +48,7 @@ class Schema:
     @property
     def dates(self) -> dict[str, Dates]:
         """The columns of dates and times, by name."""
-        return {name: d for name, d in self.notations.items() if isinstance(d, Dates)}
+        return dates_in(self.notations)
 
     @property
     def encoder(self) -> Encoder:

@@ -1,6 +1,6 @@
 """Forecasters in model files."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def _record(
         "likelihood": likelihood_word(estimator.likelihood, 2),
         "kernel": kernel_in_words(estimator.kernel),
         "method": "tied" if estimator.hidden == "tied" else "power_ep",
-        "power": float(cast(float, estimator.power)),
+        "power": float(estimator.power),
         "states": estimator.states_.shape[1],
         "targets": [column.name for column in schema.targets],
         "controls": [column.name for column in schema.inputs],
