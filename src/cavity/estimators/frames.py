@@ -288,3 +288,8 @@ def names_in(table: Any) -> list[Hashable] | None:
     name = getattr(table, "name", None) if frame is None else None
     named = None if name is None else [name]
     return named if frame is None else frame.names
+
+
+def colour_name(colour: object) -> str:
+    """The name of what colours rows: that of a series, or "colour"."""
+    return str((names_in(colour) or ["colour"])[0] or "colour")

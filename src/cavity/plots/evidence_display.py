@@ -7,7 +7,6 @@ import numpy as np
 from cavity.drawing import MODEL
 from cavity.drawing.axes import Axes
 from cavity.learning.double_precision import in_double
-from cavity.learning.results.result import Inference
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.subjects import checked
 
@@ -43,7 +42,8 @@ class EvidenceDisplay(AbstractDisplay):
                 a fit without iterations.
         """
         checked(model, "evidence")
-        history = getattr(model, "history" if isinstance(model, Inference) else "history_", ())
+        known = vars(model)
+        history = known.get("history", known.get("history_", ()))
         if not len(history):
             raise ValueError(
                 "nothing was learned from iteration to iteration here: cavity.plots.evidence is "

@@ -3,7 +3,6 @@
 import numpy as np
 
 from cavity.estimators.layers import layers_of, weight_priors
-from cavity.inducing.base import Points
 from cavity.learning.diagnostics.examination import Examination, best_place
 from cavity.learning.diagnostics.examine import examine
 from cavity.learning.double_precision import in_double
@@ -12,6 +11,7 @@ from cavity.learning.results.result import Inference
 from cavity.models.compression import is_compressed
 from cavity.persistence.errors import DataError
 from cavity.report import examination_figures as figures
+from cavity.report.figure_data import inducing_points
 from cavity.report.leave_one_out import inference_on
 from cavity.report.sections import Bullets, Paragraph, Picture, Section, Table
 from cavity.report.subject import Subject
@@ -117,8 +117,8 @@ def _along(fitted: TableModel, table: Encoded) -> np.ndarray | None:
 
 def _inducing(fitted: TableModel, places: np.ndarray) -> np.ndarray:
     """The inducing points of a single input between the ends of some places."""
-    inducing = getattr(fitted.posterior.model, "inducing", None)
-    Z = np.asarray(inducing.Z)[:, 0] if isinstance(inducing, Points) else np.zeros(0)
+    found = inducing_points(fitted)
+    Z = np.zeros(0) if found is None else found[:, 0]
     return Z[(np.min(places) <= Z) & (np.max(places) >= Z)]
 
 

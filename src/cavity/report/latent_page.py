@@ -239,14 +239,11 @@ def _of_entries(outcome: Outcome) -> list[Picture]:
         "of it; bars, where there are few, are 95 % intervals. On the dashed line a prediction "
         "is exact."
     )
-    words = {
-        name: getattr(calibration, name).replace("rows", "entries") for name in ("alt", "caption")
-    }
+    alts = [each.alt.replace("rows", "entries") for each in (predicted, calibration)]
+    told = calibration.caption.replace("rows", "entries")
     return [
-        dataclasses.replace(
-            predicted, alt=predicted.alt.replace("rows", "entries"), caption=caption
-        ),
-        dataclasses.replace(calibration, **words),
+        dataclasses.replace(predicted, alt=alts[0], caption=caption),
+        dataclasses.replace(calibration, alt=alts[1], caption=told),
     ]
 
 
