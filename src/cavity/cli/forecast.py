@@ -18,7 +18,7 @@ from cavity.estimators.forecaster import GPForecaster
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
-from cavity.tables.forecasting import SeriesColumn, TableForecaster, columns_of, learn_series
+from cavity.tables.forecasting import SeriesColumn, TableForecaster, learn_series
 from cavity.tables.row_times import RowTimes, row_times
 from cavity.tables.schema import Schema
 from cavity.tables.series_files import SeriesFiles
@@ -47,8 +47,8 @@ class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
             table = self.series.in_order(table)
             self.labels = table[column].to_list()
         self.schema = learn_series(table, self.asked["targets"], self.asked["controls"])
-        self.y = columns_of(table, self.schema, self.schema.targets)
-        self.X = columns_of(table, self.schema, self.schema.inputs)
+        self.y = self.schema.numbers_in(table, self.schema.targets)
+        self.X = self.schema.numbers_in(table, self.schema.inputs)
         self._find_times(table)
 
     def _find_times(self, table: DataFrame) -> None:
@@ -158,7 +158,7 @@ def _following_controls(
     places = np.arange(steps)
     if fitted.times is not None:
         places = fitted.times.places(name, rows, series, steps)
-    X = columns_of(rows, fitted.schema, fitted.schema.inputs)[places]
+    X = fitted.schema.numbers_in(rows, fitted.schema.inputs)[places]
     blank = np.argwhere(np.isnan(X))
     if len(blank):
         row, column = blank[0]

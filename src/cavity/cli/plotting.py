@@ -17,7 +17,6 @@ from cavity.report.svg import in_style, svg_of
 from cavity.tables.embedding import outputs
 from cavity.tables.embedding_files import EmbeddingFiles
 from cavity.tables.files import read_table
-from cavity.tables.forecasting import columns_of
 from cavity.tables.opened import load
 from cavity.tables.rows_files import RowsFiles
 from cavity.tables.schema import encode
@@ -129,8 +128,8 @@ def _rows(
     if isinstance(estimator, GPForecaster):
         schema = SeriesFiles().contents(estimator).schema
         came = all(column.name in data.columns for column in schema.targets)
-        X = columns_of(data, schema, schema.inputs)
-        y = columns_of(data, schema, schema.targets) if came else None
+        X = schema.numbers_in(data, schema.inputs)
+        y = schema.numbers_in(data, schema.targets) if came else None
         return {"X": X if schema.inputs else None, "y": y}
     fitted = RowsFiles().contents(estimator)
     judged = all(target in data.columns for target in fitted.targets)

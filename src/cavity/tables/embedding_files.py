@@ -51,7 +51,7 @@ class EmbeddingFiles(AbstractFiles[GPEmbedding, TableEmbedding]):
         if kept is not None:
             kept = kept.also(feature_names=called if known else None)
         record = _record(estimator, latent, called)
-        return TableEmbedding(latent.posterior, schema, record, scales, kept)
+        return TableEmbedding(latent.posterior, schema, record, scales, kept=kept)
 
     def estimator(self, contents: TableEmbedding, family: Family, kept: Kept) -> GPEmbedding:
         """The embedding of a file; see `AbstractFiles`."""

@@ -6,7 +6,7 @@ Rows are counted from 1 in every message, without the header.
 
 import dataclasses
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,29 @@ class Schema:
         """
         names = [name for name in self.notations if name in table.columns]
         return table.with_columns([self.encoder.as_numbers(table[name]) for name in names])
+
+    def numbers_in(self, table: DataFrame, columns: Sequence[Column]) -> np.ndarray:
+        """Some columns as numbers, (N, C), NaN where a cell is missing.
+
+        Args:
+            table: what `read_table` gives.
+            columns: of the schema.
+
+        Raises:
+            DataError: for a column that is not there, and naming row and column of an infinite or
+                unreadable cell.
+        """
+        names = [column.name for column in columns]
+        for name in names:
+            need_column(table.columns, name)
+        if not len(table):
+            raise DataError("the table has no rows")
+        numbers, blocks = self.as_numbers(table.select(names)), [np.zeros((len(table), 0))]
+        for column in columns:
+            read = cells.booleans if column.kind == "boolean" else cells.numbers
+            blocks.append(read(numbers[column.name])[:, None])
+            refuse_infinite(column.name, blocks[-1])
+        return np.hstack(blocks)
 
     def shown(self, name: str, values: np.ndarray) -> np.ndarray:
         """Numbers of a column as a reader wants to see them: those of dates are instants."""

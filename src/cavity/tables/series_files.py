@@ -58,7 +58,7 @@ class SeriesFiles(AbstractFiles[GPForecaster, TableForecaster]):
         times = times_of_index(data.index) if times is None else times
         record = _record(estimator, schema, series)
         record["times"] = None if times is None else times.to_dict()
-        return TableForecaster(estimator.time_map, schema, record, known, kept)
+        return TableForecaster(estimator.time_map, schema, record, known, kept=kept)
 
     def estimator(self, contents: TableForecaster, family: Family, kept: Kept) -> GPForecaster:
         """The forecaster of a file; see `AbstractFiles`."""
