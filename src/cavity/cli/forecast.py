@@ -1,7 +1,6 @@
 """`cavity fit --model state-space` and `cavity forecast`: time series with hidden states."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from cavity.cli.asked import Asked
 from cavity.cli.fitting import AbstractFitting, estimator_of
 from cavity.cli.latent import check_hidden
-from cavity.cli.opened import opened
+from cavity.cli.opened import opened_to_write
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import note_index
 from cavity.cli.use import quantile_levels
@@ -17,7 +16,7 @@ from cavity.columns.frames import DataFrame
 from cavity.estimators.forecaster import GPForecaster
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
-from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
+from cavity.tables.files import read_table, write_predictions
 from cavity.tables.forecasting import SeriesColumn, TableForecaster, learn_series
 from cavity.tables.row_times import RowTimes, row_times
 from cavity.tables.schema import Schema
@@ -92,10 +91,7 @@ def forecast(
 ) -> Outcome:
     """Writes distributions of the rows that follow those of the fit."""
     levels = quantile_levels(quantiles)
-    if Path(out).suffix.lower() not in ENDINGS:
-        raise usage("--out", f"'{out}' must end in .csv or .parquet")
-    fitted: TableForecaster = opened(model, "forecast").model
-    check_output(out)
+    fitted: TableForecaster = opened_to_write(model, "forecast", out)
     X = _controls(fitted, controls, steps)
     future = fitted.time_map.forecast(steps, X)
     mean, std = future.moments()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cavity import plots
 from cavity.cli.session import Outcome, Session, usage
@@ -50,18 +50,24 @@ class Named(list[Any]):
     name = ""
 
 
+class Files(NamedTuple):
+    """The files of a picture: a model, a table of rows where there is one, and what is written."""
+
+    model: str
+    table: str | None
+    out: str
+
+
 def draw(
     session: Session,
     kind: str,
+    files: Files,
     *,
-    model: str,
-    table: str | None,
-    out: str,
     options: Mapping[str, Any],
     drop_missing: bool,
 ) -> Outcome:
     """Draws a picture and writes it, whole or not at all."""
-    word = kind.replace("-", "_")
+    (model, table, out), word = files, kind.replace("-", "_")
     if word not in KINDS:
         known = ", ".join(name.replace("_", "-") for name in KINDS)
         raise usage("KIND", f"there is no picture '{kind}'; there are {known}")

@@ -82,11 +82,12 @@ def examine_table(
 def examined(subject: Subject) -> Section | None:
     """Section on the quality of the approximation; None where it cannot be examined."""
     fitted, table = subject.fitted, subject.encoded
-    if not subject.judged or isinstance(subject.inference, str):
+    inference = subject.inferred[0] if subject.judged else None
+    if inference is None:
         return None
     along, level = _along(fitted, table), None if len(table.X) <= MOST_ROWS else "trace"
     try:
-        found = examine_table(fitted, table, subject.inference, along, level)
+        found = examine_table(fitted, table, inference, along, level)
     except (DataError, NumericalError):
         return None
     gained = found.gains is not None and np.max(found.gains.gain) > 0.0

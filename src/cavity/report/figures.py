@@ -248,9 +248,7 @@ def along_inputs(
 
 
 def fit(
-    cut: Slice,
-    mean: np.ndarray,
-    quantiles: np.ndarray,
+    along: tuple[Slice, np.ndarray, np.ndarray],
     observed: np.ndarray | None,
     inducing: np.ndarray | None,
     target: str,
@@ -259,14 +257,13 @@ def fit(
     """The whole fit of one target to a single numeric input.
 
     Args:
-        cut: places along the input.
-        mean: predictive means, (n,).
-        quantiles: at `BANDS`, (n, 4).
+        along: places along the input, with predictive means (n,) and quantiles (n, 4) at `BANDS`.
         observed: targets of the table, (N,), or None.
         inducing: inducing points, (M,), or None.
         target: what is predicted.
         shown: what the line and the bands are.
     """
+    cut, mean, quantiles = along
     x, places = cut.data, cut.places
     rows = thinned(len(x), MOST_DATA)
 
