@@ -52,8 +52,8 @@ def test_classes_are_named_in_the_first_call():
 def test_classes_that_are_named_have_their_own_order(monkeypatch):
     learned = []
 
-    def learn(self, settings, X, places, *rest):
-        learned.append(places)
+    def learn(self, problem, scale):
+        learned.append(problem.y)
 
     monkeypatch.setattr(cavity.GPClassifier, "_learn", learn)
     model = cavity.GPClassifier(n_inducing=5)

@@ -42,12 +42,17 @@ def left_out(K, y):
     return -0.5 * (np.log(2 * np.pi * var) + (inverse @ y) ** 2 * var)
 
 
+def of_rows(fitted, encoded):
+    inferred = single_rows.quick_inference_on(fitted, encoded)
+    return single_rows.single_rows(fitted, *inferred)
+
+
 @pytest.mark.slow
 def test_the_means_on_the_page_are_those_of_the_closed_form(written):  # noqa: F811
     fitted, encoded = scaled()
     _, page = written(fitted, encoded)
     K = unit_rbf(encoded.X) + 0.1 * np.eye(40)
-    found = single_rows.single_rows(fitted, encoded)
+    found, _ = of_rows(fitted, encoded)
     for i, scale in enumerate(SCALES):
         expected = left_out(scale**2 * K, encoded.y[:, i])
         assert_close(found.densities[:, i], expected, "factorised")
@@ -65,7 +70,7 @@ def test_each_target_stands_beside_its_own_predictions():
     for i in range(2):
         _, _, means, *_ = targets._left_out(subject, i)
         (_, alone), (_, predicted) = means.rows
-        assert alone == np.mean(subject.single_rows.densities[:, i])
+        assert alone == np.mean(subject.single_rows[0].densities[:, i])
         assert predicted == np.mean(subject.log_densities[:, i])
 
 
@@ -74,7 +79,7 @@ def test_an_outlier_has_next_to_no_say(written):  # noqa: F811
     robust = likelihoods.StudentT(scale=0.1, df=4.0)
     fitted, encoded = fitted_to(with_outliers(), ["y"], likelihood=robust)
     fitted.record["power"] = 1.0
-    found = single_rows.single_rows(fitted, encoded)
+    found, _ = of_rows(fitted, encoded)
     shares = found.precisions[:, 0]
     assert np.median(shares) == pytest.approx(1.0)
     assert np.flatnonzero(shares < 0.1).tolist() == [3, 20]
@@ -100,17 +105,18 @@ def test_known_noise():
     table = one_input().with_columns(v=pl.Series(np.linspace(0.01, 0.5, 40)))
     fitted, encoded = fitted_to(table, ["y"], noise_column="v")
     K = unit_rbf(encoded.X) + np.diag(encoded.noise)
-    found = single_rows.single_rows(fitted, encoded)
+    found, _ = of_rows(fitted, encoded)
     assert_close(found.densities[:, 0], left_out(K, encoded.y[:, 0]), "factorised")
     assert found.precisions is None
 
 
 def test_where_there_are_none_the_page_says_why(written, monkeypatch):  # noqa: F811
     fitted, encoded = fitted_to(one_input(), ["y"])
-    said = single_rows.single_rows(fitted, encode(one_input().head(1), fitted.schema))
+    none, said = of_rows(fitted, encode(one_input().head(1), fitted.schema))
+    assert none is None
     assert said == "There are no leave-one-out densities: they need a table of at least two rows."
     monkeypatch.setattr(single_rows, "MOST_FULL", 39)
-    said = single_rows.single_rows(fitted, encoded)
+    _, said = of_rows(fitted, encoded)
     assert said.endswith("for up to 39 rows of a full Gaussian process, and there are 40.")
     draws = {"chains": 2, "draws": 5, "divergences": 0, "parameters": [], "rhat": 1.0, "ess": 9.0}
     fitted.record["mcmc"] = draws
@@ -127,7 +133,7 @@ def test_several_functions_count_as_so_many_rows(monkeypatch):
     fitted, encoded = fitted_to(table, ["y", "z"], n_inducing=5, likelihood=robust)
     monkeypatch.setattr(single_rows, "MOST_SWEPT_SPARSE", 79)
     said = "up to 39 rows of a model with inducing points with 2 functions, and there are 40."
-    assert single_rows.single_rows(fitted, encoded).endswith(said)
+    assert of_rows(fitted, encoded)[1].endswith(said)
 
 
 def test_rows_without_a_proper_posterior_are_counted():

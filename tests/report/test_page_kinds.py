@@ -14,6 +14,7 @@ from cavity.likelihoods import Support
 from cavity.likelihoods.predictive.numerical import numerical_predictive
 from cavity.report import page as report
 from cavity.report.metric_descriptions import CLASSIFICATION
+from cavity.report.outcomes import Outcome
 from cavity.report.outliers import outliers
 from cavity.report.sections import number
 from cavity.tables.schema import encode
@@ -146,14 +147,16 @@ def test_the_table_of_outliers():
     law = stats.t(3.0, 1.0, 2.0)
     observed = np.array([1.0, 60.0, -80.0, 2.0])
     table = numerical_predictive(lambda y: law.logpdf(y), Support.REAL, np.ones(4))
-    where = (observed, np.ones(4), table, np.array([1, 2, 7, 9]))
-    found = outliers(likelihoods.StudentT(1.0, 3.0), 2.0, *where)
+    where = Outcome(
+        observed, np.ones(4), np.ones(4), np.zeros((4, 4)), np.array([1, 2, 7, 9]), table
+    )
+    found = outliers(likelihoods.StudentT(1.0, 3.0), 2.0, where)
     assert [row.row for row in found.rows] == [7, 2]
     assert found.rows[0].tail == pytest.approx(2 * law.cdf(-80.0), rel=0.02)
     assert found.rows[0].weight == pytest.approx(3.0 / (3.0 + 40.5**2))
     assert found.rows[0].low == pytest.approx(law.ppf(0.025), rel=0.01)
-    assert outliers(likelihoods.Gaussian(), 2.0, *where) is None
-    assert outliers(likelihoods.Laplace(1.0), 2.0, *where).rows[0].weight is None
+    assert outliers(likelihoods.Gaussian(), 2.0, where) is None
+    assert outliers(likelihoods.Laplace(1.0), 2.0, where).rows[0].weight is None
 
 
 @pytest.mark.slow

@@ -1,25 +1,21 @@
 """`cavity coefficients`: the coefficients of a linear model as a table."""
 
-from pathlib import Path
 from typing import Any
 
-from cavity.cli.opened import opened
+from cavity.cli.opened import opened_to_write
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.text import describe_selected
 from cavity.numerics.text import plural
 from cavity.tables.coefficients import model_coefficients, says_little, selected_columns
-from cavity.tables.files import ENDINGS, check_output, write_predictions
+from cavity.tables.files import write_predictions
 from cavity.tables.table_model import TableModel
 
 
 def coefficients(session: Session, model: str, *, out: str, fdr: float = 0.1) -> Outcome:
     """Writes a row for each coefficient of a linear model, and says which are selected."""
-    if Path(out).suffix.lower() not in ENDINGS:
-        raise usage("--out", f"'{out}' must end in .csv or .parquet")
     if not 0.0 < fdr < 1.0:
         raise usage("--fdr", f"the rate lies strictly between 0 and 1, given {fdr:g}")
-    fitted: TableModel = opened(model, "coefficients").model
-    check_output(out)
+    fitted: TableModel = opened_to_write(model, "coefficients", out)
     table = model_coefficients(fitted, fdr)
     write_predictions(out, table)
     rows, selected = len(table["mean"]), selected_columns(table)

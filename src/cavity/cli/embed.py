@@ -1,24 +1,19 @@
 """`cavity embed` and `impute`: what an embedding is good for."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from cavity.cli.opened import opened
-from cavity.cli.session import Outcome, Session, usage
+from cavity.cli.opened import opened_to_write
+from cavity.cli.session import Outcome, Session
+from cavity.columns.frames import DataFrame
 from cavity.estimators.latent_map import filled
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 from cavity.tables.embedding import TableEmbedding, outputs
-from cavity.tables.files import ENDINGS, beside, check_output, read_table, write_predictions
+from cavity.tables.files import beside, read_table, write_predictions
 from cavity.tables.schema import need_column
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 
 def embed(
@@ -83,10 +78,7 @@ def _opened(
     command: str, model: str, table: str, out: str
 ) -> tuple[TableEmbedding, DataFrame, np.ndarray]:
     """The model, the table, and its columns as numbers."""
-    if Path(out).suffix.lower() not in ENDINGS:
-        raise usage("--out", f"'{out}' must end in .csv or .parquet")
-    fitted: TableEmbedding = opened(model, command).model
-    check_output(out)
+    fitted: TableEmbedding = opened_to_write(model, command, out)
     frame = read_table(table)
     return fitted, frame, outputs(frame, fitted.schema)
 

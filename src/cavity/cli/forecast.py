@@ -1,31 +1,26 @@
 """`cavity fit --model state-space` and `cavity forecast`: time series with hidden states."""
 
 import dataclasses
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cavity.cli.asked import Asked
 from cavity.cli.fitting import AbstractFitting, estimator_of
 from cavity.cli.latent import check_hidden
-from cavity.cli.opened import opened
+from cavity.cli.opened import opened_to_write
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import note_index
 from cavity.cli.use import quantile_levels
+from cavity.columns.frames import DataFrame
 from cavity.estimators.forecaster import GPForecaster
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
-from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
-from cavity.tables.forecasting import SeriesColumn, TableForecaster, columns_of, learn_series
+from cavity.tables.files import read_table, write_predictions
+from cavity.tables.forecasting import SeriesColumn, TableForecaster, learn_series
 from cavity.tables.row_times import RowTimes, row_times
 from cavity.tables.schema import Schema
 from cavity.tables.series_files import SeriesFiles
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 
 class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
@@ -51,8 +46,8 @@ class FitSeries(AbstractFitting[GPForecaster, TableForecaster]):
             table = self.series.in_order(table)
             self.labels = table[column].to_list()
         self.schema = learn_series(table, self.asked["targets"], self.asked["controls"])
-        self.y = columns_of(table, self.schema, self.schema.targets)
-        self.X = columns_of(table, self.schema, self.schema.inputs)
+        self.y = self.schema.numbers_in(table, self.schema.targets)
+        self.X = self.schema.numbers_in(table, self.schema.inputs)
         self._find_times(table)
 
     def _find_times(self, table: DataFrame) -> None:
@@ -96,10 +91,7 @@ def forecast(
 ) -> Outcome:
     """Writes distributions of the rows that follow those of the fit."""
     levels = quantile_levels(quantiles)
-    if Path(out).suffix.lower() not in ENDINGS:
-        raise usage("--out", f"'{out}' must end in .csv or .parquet")
-    fitted: TableForecaster = opened(model, "forecast").model
-    check_output(out)
+    fitted: TableForecaster = opened_to_write(model, "forecast", out)
     X = _controls(fitted, controls, steps)
     future = fitted.time_map.forecast(steps, X)
     mean, std = future.moments()
@@ -162,7 +154,7 @@ def _following_controls(
     places = np.arange(steps)
     if fitted.times is not None:
         places = fitted.times.places(name, rows, series, steps)
-    X = columns_of(rows, fitted.schema, fitted.schema.inputs)[places]
+    X = fitted.schema.numbers_in(rows, fitted.schema.inputs)[places]
     blank = np.argwhere(np.isnan(X))
     if len(blank):
         row, column = blank[0]

@@ -2,12 +2,15 @@
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from cavity.cli.session import usage
 from cavity.families.base import Family, loaded
 from cavity.families.table import FAMILIES
 from cavity.persistence.errors import StorageError
 from cavity.tables.contents import read
+from cavity.tables.files import ENDINGS, check_output
 from cavity.tables.fit_records import task_of
 from cavity.tables.opened import family_of
 
@@ -28,6 +31,20 @@ class Opened:
     def in_words(self) -> str:
         """The contents in words."""
         return loaded(self.family.in_words)(self.model)
+
+
+def opened_to_write(path: str, command: str, out: str) -> Any:
+    """The model in a file, for a command that writes a table.
+
+    Raises:
+        StorageError: as `opened`.
+        DataError: where the table cannot be written; a usage error for another ending.
+    """
+    if Path(out).suffix.lower() not in ENDINGS:
+        raise usage("--out", f"'{out}' must end in .csv or .parquet")
+    model = opened(path, command).model
+    check_output(out)
+    return model
 
 
 def opened(path: str, command: str, families: Sequence[Family] | None = None) -> Opened:

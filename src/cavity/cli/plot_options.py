@@ -1,6 +1,6 @@
 """The options of `cavity plot`; what does the work is imported when it runs."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -66,11 +66,11 @@ def plot(
     json: Json = False,
 ) -> None:
     """Draw one picture of MODEL, such as its function or its calibration on TABLE."""
-    given = {"model": model, "table": table, "out": out}
+    given: Any = {"model": model, "table": table, "out": out}
 
     def work(session: Session) -> Outcome:
         refuse_overwriting(plot.__annotations__, given | {"kind": kind})
-        from cavity.cli.plotting import draw
+        from cavity.cli.plotting import Files, draw
 
         options = {
             "columns": columns,
@@ -81,6 +81,6 @@ def plot(
             "patches": patches,
             "colour": colour,
         }
-        return draw(session, kind, **given, options=options, drop_missing=drop_missing)
+        return draw(session, kind, Files(**given), options=options, drop_missing=drop_missing)
 
     run("plot", work, as_json=json)

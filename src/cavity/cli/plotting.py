@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cavity import plots
 from cavity.cli.session import Outcome, Session, usage
@@ -17,7 +17,6 @@ from cavity.report.svg import in_style, svg_of
 from cavity.tables.embedding import outputs
 from cavity.tables.embedding_files import EmbeddingFiles
 from cavity.tables.files import read_table
-from cavity.tables.forecasting import columns_of
 from cavity.tables.opened import load
 from cavity.tables.rows_files import RowsFiles
 from cavity.tables.schema import encode
@@ -51,18 +50,24 @@ class Named(list[Any]):
     name = ""
 
 
+class Files(NamedTuple):
+    """The files of a picture: a model, a table of rows where there is one, and what is written."""
+
+    model: str
+    table: str | None
+    out: str
+
+
 def draw(
     session: Session,
     kind: str,
+    files: Files,
     *,
-    model: str,
-    table: str | None,
-    out: str,
     options: Mapping[str, Any],
     drop_missing: bool,
 ) -> Outcome:
     """Draws a picture and writes it, whole or not at all."""
-    word = kind.replace("-", "_")
+    (model, table, out), word = files, kind.replace("-", "_")
     if word not in KINDS:
         known = ", ".join(name.replace("_", "-") for name in KINDS)
         raise usage("KIND", f"there is no picture '{kind}'; there are {known}")
@@ -129,8 +134,8 @@ def _rows(
     if isinstance(estimator, GPForecaster):
         schema = SeriesFiles().contents(estimator).schema
         came = all(column.name in data.columns for column in schema.targets)
-        X = columns_of(data, schema, schema.inputs)
-        y = columns_of(data, schema, schema.targets) if came else None
+        X = schema.numbers_in(data, schema.inputs)
+        y = schema.numbers_in(data, schema.targets) if came else None
         return {"X": X if schema.inputs else None, "y": y}
     fitted = RowsFiles().contents(estimator)
     judged = all(target in data.columns for target in fitted.targets)

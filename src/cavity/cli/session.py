@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import json
-import math
 import os
 import signal
 import threading
@@ -112,9 +111,7 @@ def _numerical(error: Exception) -> str:
     """The message about a failed computation; anything but our own is passed on as a bug."""
     from cavity.learning.infer import NumericalError
 
-    if isinstance(error, NumericalError):
-        return str(error)
-    if isinstance(error, MemoryError) and str(error):
+    if isinstance(error, NumericalError | MemoryError) and str(error):
         return str(error)
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
         return "there is not enough memory; ask for fewer inducing points, such as --inducing 100"
@@ -131,15 +128,8 @@ def _tail(session: Session) -> dict[str, Any]:
 
 def as_line(record: Mapping[str, Any]) -> str:
     """A record as one line of JSON, numbers that are not finite as null."""
-    return json.dumps(_finite(record), allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    finite = json.loads(json.dumps(record), parse_constant=lambda _: None)
+    return json.dumps(finite, allow_nan=False)
 
 
 def usage(option: str, message: str) -> typer.BadParameter:

@@ -48,7 +48,7 @@ def suggest(
         there = encode(read_table(reference), fitted.schema, **reading)
         report_warnings(session, reference, there.noticed)
         where = there.X
-    found = _suggestions(model, fitted, encoded, n, criterion, where, goal)
+    found = _suggestions(model, fitted, encoded, where, (n, criterion, goal))
     unit = _unit(fitted, criterion)
     gains = found.gains + np.log(unit) if criterion == WITH_GOAL else found.gains * unit
     numbers = encoded.numbers[found.rows]
@@ -83,11 +83,10 @@ def _suggestions(
     path: str,
     fitted: TableModel,
     encoded: Encoded,
-    n: int,
-    criterion: str,
     reference: np.ndarray | None,
-    goal: str | None,
+    asked: tuple[int, str, str | None],
 ) -> Suggestions:
+    n, criterion, goal = asked
     side: Any = encoded.side or None
     posterior: Any = fitted.posterior
     if "integrated" in fitted.record:

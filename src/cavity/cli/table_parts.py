@@ -17,10 +17,8 @@ class Parts:
         path: of the table.
         schema: of the model.
         size: rows of a part; None for all of them at once.
-        drop_missing: leave rows with a missing cell out instead of complaining.
-        need_targets: read the targets too.
-        weight_column: of weights of the rows; None for none.
         keep: columns that are wanted as they are.
+        **reading: what else `encode` is to know: `drop_missing`, `need_targets`, `weight_column`.
 
     Attributes:
         noticed: what was noticed in the last whole pass.
@@ -32,18 +30,10 @@ class Parts:
         path: str,
         schema: Schema,
         size: int | None,
-        *,
-        drop_missing: bool,
-        need_targets: bool = True,
-        weight_column: str | None = None,
         keep: Sequence[str] = (),
+        **reading: Any,
     ):
-        self.path, self.schema, self.size = path, schema, size
-        self.reading: dict[str, Any] = {
-            "drop_missing": drop_missing,
-            "need_targets": need_targets,
-            "weight_column": weight_column,
-        }
+        self.path, self.schema, self.size, self.reading = path, schema, size, reading
         self.noticed, self.count, self.keep = EncodingWarnings(), 0, keep
 
     def __iter__(self) -> Iterator[Encoded]:

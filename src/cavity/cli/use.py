@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cavity.cli.examination import describe_examination, examination_record
-from cavity.cli.opened import opened
+from cavity.cli.opened import opened, opened_to_write
 from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import Parts, report_warnings
 from cavity.cli.text import describe_metrics
@@ -19,7 +19,7 @@ from cavity.persistence.atomic_file import why_not_writable
 from cavity.persistence.errors import DataError
 from cavity.tables.batched import rows_at_a_time
 from cavity.tables.class_labels import class_values
-from cavity.tables.files import ENDINGS, beside, check_output, predictions_file, read_table
+from cavity.tables.files import beside, predictions_file, read_table
 from cavity.tables.schema import Encoded, encode
 from cavity.tables.table_model import TableModel, check_targets
 
@@ -56,10 +56,7 @@ def predict(
 ) -> Outcome:
     """Writes predictions for every row of a table, part by part where it is long."""
     levels = quantile_levels(quantiles)
-    if Path(out).suffix.lower() not in ENDINGS:
-        raise usage("--out", f"'{out}' must end in .csv or .parquet")
-    fitted: TableModel = opened(model, "predict").model
-    check_output(out)
+    fitted: TableModel = opened_to_write(model, "predict", out)
     if fitted.classes and levels:
         raise DataError(
             f"{model} tells {' and '.join(fitted.classes)} apart, and classes have no quantiles; "

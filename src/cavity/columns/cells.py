@@ -5,17 +5,13 @@ and in a parquet file. Rows are counted from 1, without the header.
 """
 
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from cavity.columns.frames import Series
 from cavity.numerics.text import quoted, shortened
 from cavity.persistence.errors import CellError, DataError
-
-if TYPE_CHECKING:
-    from polars import Series
-else:
-    Series = Any
 
 Kind = Literal["numeric", "boolean", "categorical"]
 

@@ -3,7 +3,6 @@
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,15 +14,11 @@ from cavity.columns.date_evidence import (
     typed_evidence,
 )
 from cavity.columns.dates import refuse_durations
+from cavity.columns.frames import Series
 from cavity.columns.notation import Notation
 from cavity.columns.numerals import NumeralEvidence, numeral_evidence
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
-
-if TYPE_CHECKING:
-    from polars import Series
-else:
-    Series = Any
 
 MOSTLY_NUMERIC = 0.8  # from this share of numbers on, the other cells are taken for mistakes
 MOST_CATEGORIES = 100

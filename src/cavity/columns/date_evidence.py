@@ -6,7 +6,7 @@ import itertools
 import operator
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,13 +27,9 @@ from cavity.columns.dates import (
     without_no_dates,
     written_as,
 )
+from cavity.columns.frames import Series
 from cavity.numerics.text import quoted
 from cavity.persistence.errors import CellError, DataError
-
-if TYPE_CHECKING:
-    from polars import Series
-else:
-    Series = Any
 
 # From this share of dates on, the other cells are taken for mistakes.
 MOSTLY_DATES = 0.8

@@ -7,19 +7,15 @@ time zone they are those of UTC.
 import dataclasses
 import datetime
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from cavity.columns import cells
+from cavity.columns.frames import Series
 from cavity.numerics.text import quoted
 from cavity.persistence.errors import CellError, DataError
 from cavity.persistence.typed_values import Whole
-
-if TYPE_CHECKING:
-    from polars import Series
-else:
-    Series = Any
 
 Unit = Literal["days", "hours", "minutes", "seconds"]
 MICROSECONDS: dict[Unit, int] = {

@@ -2,22 +2,17 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity.columns import cells
 from cavity.columns.column_types import Evidence, refuse_many_texts
+from cavity.columns.frames import Series
 from cavity.columns.kernel_columns import with_numbers
 from cavity.columns.notation import Notation
 from cavity.columns.numerals import Numerals
 from cavity.numerics.text import plural
 from cavity.persistence.errors import CellError
-
-if TYPE_CHECKING:
-    from polars import DataFrame, Series
-else:
-    DataFrame = Series = Any
 
 # By column, the cells whose category was not there in fitting: how many, and which.
 Unseen = dict[str, tuple[int, frozenset[str]]]

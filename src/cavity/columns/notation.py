@@ -29,3 +29,14 @@ def notation_from(record: Mapping[str, Any]) -> Notation:
     if "dates" in record:
         return typed(record["dates"], Dates, "dates")
     return typed(record.get("numerals"), Numerals, "numerals")
+
+
+def dates_of(notation: Notation | None) -> Dates | None:
+    """The notation of a column of dates; None of any other."""
+    return notation if isinstance(notation, Dates) else None
+
+
+def dates_in(notations: Mapping[str, Notation | None]) -> dict[str, Dates]:
+    """The notations of columns of dates, by name."""
+    found = {name: dates_of(notation) for name, notation in notations.items()}
+    return {name: dates for name, dates in found.items() if dates is not None}

@@ -1,19 +1,15 @@
 """Columns of numbers that are written with marks between thousands, or with decimal commas."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from cavity.columns import cells
 from cavity.columns.date_evidence import Cell
+from cavity.columns.frames import Series
 from cavity.numerics.text import quoted
 from cavity.persistence.errors import CellError, DataError
-
-if TYPE_CHECKING:
-    from polars import Series
-else:
-    Series = Any
 
 Decimal = Literal[".", ","]
 DECIMALS: tuple[Decimal, Decimal] = (".", ",")

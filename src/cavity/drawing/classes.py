@@ -1,16 +1,11 @@
 """Pictures of the probabilities of classes."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.drawing.axes import Axes
 from cavity.drawing.style import COLOURS, DASHES, FAINT, MODEL, ink, legend_above
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 
 def reliability(

@@ -1,16 +1,11 @@
 """Pictures of named quantities: relevances, and coefficients with intervals."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.drawing.axes import Axes
 from cavity.drawing.style import DASHES, FAINT, MODEL
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 MOST_NAMES = 30  # bars of a relevance plot
 

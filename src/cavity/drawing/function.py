@@ -1,16 +1,11 @@
 """Pictures of a function of one input: its mean and bands, data, inducing points."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.drawing.axes import Axes
 from cavity.drawing.style import ACCENT, MODEL, ink, labels, point_size
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 BANDS = (0.025, 0.25, 0.75, 0.975)
 

@@ -1,15 +1,9 @@
 """Pictures of pixels, and of places in an image."""
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from cavity.drawing.axes import Axes
 from cavity.drawing.style import FAINT
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 
 def pixels(

@@ -1,16 +1,12 @@
 """Pictures of the rows of a table in a latent space."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from cavity.drawing.axes import Axes
 from cavity.drawing.style import COLOURS, FAINT, MODEL, label, legend_above
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 MOST_DEVIATIONS = 300  # rows up to which bars show their deviations
 

@@ -1,15 +1,9 @@
 """Pictures of predictions against what was observed."""
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from cavity.drawing.axes import Axes
 from cavity.drawing.style import DASHES, FAINT, MODEL, ink, legend_above, point_size
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 MOST_BARS = 150  # error bars are drawn up to here
 MOST_POINTS = 1_500  # points are drawn one by one up to here, and as a density beyond

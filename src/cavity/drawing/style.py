@@ -2,12 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
+from cavity.drawing.axes import Axes
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 INK = "#24292f"

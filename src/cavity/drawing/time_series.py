@@ -1,16 +1,10 @@
 """Pictures of time series: forecasts, hidden states, and how these move."""
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from cavity.drawing.axes import Axes
 from cavity.drawing.function import bands, rug
 from cavity.drawing.style import ACCENT, DASHES, FAINT, MODEL, label, legend_above
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 
 def forecast(

@@ -1,15 +1,9 @@
 """Pictures of how far stated uncertainties are right."""
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from cavity.drawing.axes import Axes
 from cavity.drawing.style import DASHES, FAINT, MODEL, ink, legend_above
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 
 def calibration(

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +10,11 @@ from cavity.learning.initialisation.models import first_kernel
 from cavity.models.gp import GP
 from cavity.numerics.tree import named
 from cavity.parameters.constraints import Constraints, asked_constraints
+
+
+def by_name(asked: object) -> Mapping[str, Any] | None:
+    """What is asked of single parameters by their names; None where it is nothing, or a word."""
+    return asked if isinstance(asked, Mapping) else None
 
 
 def constraints(
@@ -26,7 +32,7 @@ def constraints(
     Raises:
         ValueError: for names of no parameter, and for what is no such request.
     """
-    found = asked_constraints(fixed, bounds, priors if isinstance(priors, Mapping) else None)
+    found = asked_constraints(fixed, bounds, by_name(priors))
     for name in (f"{first_kernel(model.kernel)}{name}" for name in held):
         if found.fixed.get(name) is not None:
             raise ValueError(

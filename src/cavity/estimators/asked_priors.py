@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from cavity.estimators.asked_constraints import constraints
+from cavity.estimators.asked_constraints import by_name, constraints
 from cavity.estimators.settings import Settings, parts_given
 from cavity.families.values import one_of
 from cavity.kernels.text_form import written
@@ -47,6 +47,6 @@ def asked_priors_of_stream(settings: Settings) -> PriorsOf | None:
 
 
 def _asked(settings: Settings) -> bool:
-    if isinstance(settings.priors, Mapping):
+    if by_name(settings.priors) is not None:
         return True
     return settings.priors is not None and one_of("priors", settings.priors, PRIORS) != "none"

@@ -1,7 +1,7 @@
 """Types of settings, for checkers of types; at run time `fit` checks settings itself."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import numpy as np
 
@@ -18,10 +18,19 @@ if TYPE_CHECKING:
     ClassWeightAsked = str | Mapping[Any, float] | None
     Count = int | np.integer
     Amount = float | np.floating
+    PointsAsked = int | str | None
+    ShapeAsked = Sequence[int] | None
+    WidthsAsked = int | Sequence[int]
 else:
     # what is wrong is told by `fit`, as scikit-learn asks, and in words
     KernelAsked = LikelihoodAsked = MethodAsked = PowerAsked = Count = Amount = object
-    ClassWeightAsked = object
+    ClassWeightAsked = PointsAsked = ShapeAsked = WidthsAsked = object
+
+
+Yes = Literal[True]
+No = Literal[False]
+Mean = np.ndarray
+Both = tuple[np.ndarray, np.ndarray]
 
 
 class StdOnRequest(Protocol):
@@ -31,50 +40,94 @@ class StdOnRequest(Protocol):
     def __call__(self, X: object, return_std: Literal[False] = False) -> np.ndarray: ...
 
     @overload
-    def __call__(self, X: object, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
+    def __call__(self, X: object, return_std: Literal[True]) -> Both: ...
 
     @overload
-    def __call__(
-        self, X: object, *, return_std: bool
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]: ...
+    def __call__(self, X: object, *, return_std: bool) -> np.ndarray | Both: ...
 
 
 class LatentOnRequest(Protocol):
     """A method that also returns deviations or covariances where that is asked for."""
 
     @overload
-    def __call__(
-        self, X: object, return_std: Literal[False] = False, return_cov: Literal[False] = False
-    ) -> np.ndarray: ...
+    def __call__(self, X: object, return_std: No = False, return_cov: No = False) -> Mean: ...
 
     @overload
-    def __call__(
-        self, X: object, return_std: Literal[True], return_cov: Literal[False] = False
-    ) -> tuple[np.ndarray, np.ndarray]: ...
+    def __call__(self, X: object, return_std: Yes, return_cov: No = False) -> Both: ...
 
     @overload
-    def __call__(
-        self, X: object, return_std: Literal[False] = False, *, return_cov: Literal[True]
-    ) -> tuple[np.ndarray, np.ndarray]: ...
+    def __call__(self, X: object, return_std: No = False, *, return_cov: Yes) -> Both: ...
 
     @overload
     def __call__(
         self, X: object, *, return_std: bool, return_cov: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]: ...
+    ) -> Mean | Both: ...
+
+
+class OutputsOnRequest(Protocol):
+    """As `LatentOnRequest`, with side data of the rows."""
+
+    @overload
+    def __call__(
+        self,
+        X: object,
+        return_std: No = False,
+        return_cov: No = False,
+        noise_variance: object = None,
+        exposure: object = None,
+    ) -> Mean: ...
+
+    @overload
+    def __call__(
+        self,
+        X: object,
+        return_std: Yes,
+        return_cov: No = False,
+        noise_variance: object = None,
+        exposure: object = None,
+    ) -> Both: ...
+
+    @overload
+    def __call__(
+        self,
+        X: object,
+        return_std: No = False,
+        *,
+        return_cov: Yes,
+        noise_variance: object = None,
+        exposure: object = None,
+    ) -> Both: ...
+
+    @overload
+    def __call__(
+        self,
+        X: object,
+        *,
+        return_std: bool,
+        return_cov: bool = False,
+        noise_variance: object = None,
+        exposure: object = None,
+    ) -> Mean | Both: ...
 
 
 if TYPE_CHECKING:
-    StdMethod = StdOnRequest
-    LatentMethod = LatentOnRequest
+
+    def std_on_request(method: Callable[..., object]) -> StdOnRequest:
+        """The method itself, with what checkers of types are to know of it."""
+        ...
+
+    def latent_on_request(method: Callable[..., object]) -> LatentOnRequest:
+        """The method itself, with what checkers of types are to know of it."""
+        ...
+
+    def outputs_on_request(method: Callable[..., object]) -> OutputsOnRequest:
+        """The method itself, with what checkers of types are to know of it."""
+        ...
+
 else:
-    StdMethod = LatentMethod = object
 
+    def std_on_request(method: Callable[..., object]) -> Callable[..., object]:
+        """The method itself; checkers of types know more of it."""
+        return method
 
-def std_on_request(method: Callable[..., object]) -> StdMethod:
-    """The method itself, with what checkers of types are to know of it."""
-    return cast(StdMethod, method)
-
-
-def latent_on_request(method: Callable[..., object]) -> LatentMethod:
-    """The method itself, with what checkers of types are to know of it."""
-    return cast(LatentMethod, method)
+    latent_on_request = outputs_on_request = std_on_request

@@ -2,13 +2,12 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -28,17 +27,15 @@ from cavity.estimators.encoding import learn_inputs, numbers_of, typed_columns
 from cavity.estimators.going_on import learned_on
 from cavity.estimators.kept import AbstractKept
 from cavity.estimators.layers import last_functions
-from cavity.estimators.learning import Learned, Problem, divided
+from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.predictions import Predictions, function_of, predict_outputs
 from cavity.estimators.registry import build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
 from cavity.estimators.rows_of_fit import RowsOfFit, columns_of
 from cavity.estimators.settings import Settings, check_side
 from cavity.inference.solvers.convergence import ConvergenceReport
-from cavity.learning.data.batches import Batches
+from cavity.learning.data.scales import Tallies
 from cavity.learning.double_precision import in_double
-from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.at_bounds import AtBound
 from cavity.learning.results.unseen_periods import UnseenPeriod
 from cavity.models.base import AbstractModel
@@ -136,56 +133,42 @@ class AbstractEstimator(AbstractKept, BaseEstimator, abc.ABC):
     def _learned(self, problem: Problem) -> Learned:
         """A fitted model of the data; called in float64."""
 
-    def _learn(
-        self,
-        settings: Settings,
-        X: np.ndarray,
-        y: np.ndarray,
-        scale: np.ndarray,
-        side: dict[str, np.ndarray],
-        callback: Callable[[Progress], None] | None,
-        checkpoint: Store | None,
-        batches: Batches | None,
-    ) -> None:
+    def _check_settings(self) -> None:
+        """Refuses impossible settings, before any work."""
+        self.family.check(self)
+
+    def _learn(self, problem: Problem, scale: np.ndarray) -> None:
         """Learns from outputs that are divided by `scale` first, and keeps the result.
 
         With batches these hold the data, and X and y are a sample of them to start from.
         """
-        if checkpoint is not None and self.random_state is None:
+        course = problem.course
+        if course.checkpoint is not None and self.random_state is None:
             raise ValueError(
                 "a checkpoint is for a fit that can be repeated: give the estimator a whole "
                 "number as random_state, such as random_state=0"
             )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        divisor = scale if y.ndim > 1 else scale[0]
-        problem = Problem(
-            settings=dataclasses.replace(settings, seed=seed),
-            X=X,
-            y=y / divisor,
-            side=side,
-            batches=None if batches is None else divided(batches, divisor),
-            callback=callback,
-            checkpoint=checkpoint,
-        )
-        with self._shown(callback) as watched:
-            learned = self._learned(dataclasses.replace(problem, callback=watched))
+        problem = problem.scaled(scale, seed)
+        with self._shown(course.callback) as watched:
+            course = dataclasses.replace(problem.course, callback=watched)
+            learned = self._learned(dataclasses.replace(problem, course=course))
         self._keep(learned, scale)
         if not (self.converged_ or self.interrupted_):
             warn_caller(f"not converged: {self.message_}", ConvergenceWarning)
 
     def _settings(self, task: str, classes: int = 2) -> Settings:
         """The settings of this estimator, as they were given."""
-        names = getattr(self, "feature_names_in_", None)
         known = {field.name for field in dataclasses.fields(Settings)}
         chosen = {k: v for k, v in self.get_params(deep=False).items() if k in known}
-        columns = None if names is None else tuple(map(str, names))
-        encoder: Encoder | None = getattr(self, "encoder_", None)
-        shared: Any = {}
-        if encoder is not None:
-            shared["feature_groups"] = encoder.groups
-            if columns is not None and isinstance(chosen.get("kernel"), str):
-                chosen["kernel"] = encoder.with_features(chosen["kernel"])
-        return Settings(**chosen, **shared, task=task, classes=classes, names=columns)
+        return Settings(**chosen, task=task, classes=classes, names=self.input_names)
+
+    @property
+    @in_double
+    def input_names(self) -> tuple[str, ...] | None:
+        """The names of the columns of the fit; None where they had none."""
+        names = vars(self).get("feature_names_in_")
+        return None if names is None else tuple(map(str, names))
 
     def _settings_used(self) -> Settings:
         """The settings of this estimator as the fit used them."""
@@ -234,25 +217,33 @@ class AbstractPredictor(AbstractEstimator):
     """
 
     encoder_: Encoder | None = None
+    tallies_: Tallies | None = None
     rows_of_fit_: RowsOfFit
 
-    def _note(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        given: tuple[Any, Any],
-        side: Mapping[str, np.ndarray],
-        *,
-        whole: bool,
-    ) -> None:
+    @property
+    @in_double
+    def class_labels(self) -> np.ndarray | None:
+        """The labels of a classification, sorted; None of a regression."""
+        return None
+
+    def _settings(self, task: str, classes: int = 2) -> Settings:
+        settings, encoder = super()._settings(task, classes), self.encoder_
+        if encoder is None:
+            return settings
+        kernel = settings.kernel
+        if settings.names is not None and isinstance(kernel, str):
+            kernel = encoder.with_features(kernel)
+        return dataclasses.replace(settings, kernel=kernel, feature_groups=encoder.groups)
+
+    def _note(self, problem: Problem, given: tuple[Any, Any]) -> None:
         """Remembers the rows of a fit, or what a sample of them says; see `RowsOfFit.of`.
 
         `given` are inputs and outputs as they were given.
         """
-        names = getattr(self, "feature_names_in_", None)
-        inputs = columns_of(self.encoder_, names, X.shape[1])
+        X, whole = problem.X, problem.course.batches is None
+        inputs = columns_of(self.encoder_, self.input_names, X.shape[1])
         inputs = typed_columns(given[0], inputs)
-        rows = RowsOfFit.of(inputs, X, y, given[1], side)
+        rows = RowsOfFit.of(inputs, X, problem.y, given[1], problem.side)
         self.rows_of_fit_ = rows if whole else dataclasses.replace(rows, ranges={})
 
     @latent_on_request
@@ -354,7 +345,7 @@ class AbstractPredictor(AbstractEstimator):
             y,
             side,
             method=build_method(settings.method),
-            power=cast(ArrayLike, settings.power),
+            power=settings.power,
             jitter=settings.jitter,
             missing=settings.missing,
         )

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.families.values import is_word
 from cavity.numerics.text import plural
 
 # The word for blocks of the 0/1 columns of each category.
@@ -30,7 +31,7 @@ def feature_blocks(
     """
     if blocks is None:
         return None
-    if isinstance(blocks, str) and blocks == COLUMNS:
+    if is_word(blocks, COLUMNS):
         return category_blocks(widths, "data frames with categorical columns")
     if isinstance(blocks, str) or not isinstance(blocks, Sequence | np.ndarray):
         raise ValueError(
@@ -76,8 +77,7 @@ def widths_of(asked: Any, count: int) -> list[int]:
         asked: the estimator.
         count: of all features.
     """
-    encoder: Any = getattr(asked, "encoder_", None)
-    return [1] * count if encoder is None else encoder.widths
+    return [1] * count if asked.encoder_ is None else asked.encoder_.widths
 
 
 def asked_groups(asked: Any, count: int) -> np.ndarray | None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cavity.estimators.asked_types import PowerAsked
 from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.learning import Learned
 from cavity.estimators.settings import Settings
@@ -35,7 +36,7 @@ class KeepsChoices(AbstractPredictor):
         "verdict_": str,
     }
 
-    power_: object
+    power_: PowerAsked
     power_table_: tuple[PowerTrial, ...] | Any
     n_inducing_: int | None
     bracket_: Bracket | Any

@@ -3,12 +3,10 @@
 import dataclasses
 from numbers import Real
 
-from cavity.estimators.left_to_data import is_auto
 from cavity.estimators.registry import build_likelihood
 from cavity.estimators.settings import Settings, inducing_count
 from cavity.learning.cost import coupled_seconds, duration
 from cavity.learning.methods.methods import PowerEP
-from cavity.learning.plans.powers import DEFAULT
 from cavity.likelihoods.capabilities import number_of_classes
 
 # Seconds of processor time beyond which classes are coupled only where that is asked for. Up to
@@ -69,8 +67,7 @@ def affordable_form(settings: Settings, rows: int, columns: int) -> IndependentC
         columns: inputs.
     """
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
-    power, iterations = settings.power, settings.max_iterations
-    power = DEFAULT if is_auto(power) else power
+    power, iterations = settings.fixed_power, settings.max_iterations
     if settings.method != "power_ep" or not likelihood.couples:
         return None
     if not isinstance(power, Real) or power not in REPLACED or not isinstance(iterations, int):

@@ -1,7 +1,5 @@
 """Base of classifiers: labels as numbers, and predictions of them."""
 
-from collections.abc import Callable
-
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -11,15 +9,13 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 from cavity.estimators.base import AbstractPredictor, given
 from cavity.estimators.decisions import align_costs
 from cavity.estimators.going_on import for_streams
+from cavity.estimators.learning import Course, Problem
 from cavity.estimators.predictions import bayes_decision, class_log_probabilities
 from cavity.estimators.registry import CLASSIFICATION
 from cavity.estimators.row_weights import checked_weights, class_weights, with_weights
 from cavity.estimators.settings import check
 from cavity.families.base import loaded
-from cavity.learning.data.batches import Batches
 from cavity.learning.double_precision import in_double
-from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.progress.checkpoint import Store
 from cavity.likelihoods.capabilities import OrderedLabels, capability
 from cavity.numerics.text import plural
 
@@ -40,22 +36,43 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
     class_weight: object = None
     classes_: np.ndarray
 
+    @property
+    @in_double
+    def class_labels(self) -> np.ndarray | None:
+        """The labels, sorted."""
+        return self.classes_
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = True
         return tags
 
+    @in_double
+    def fit(self, X, y, callback=None, checkpoint=None, sample_weight=None):
+        """Learns the parameters and infers the posterior.
+
+        Args:
+            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
+                categories become a 0/1 column per category; dates are days since 1970-01-01.
+            y: labels, (N,), of two classes or more; of a network of two.
+            callback: called with a `Progress` after every iteration and step.
+            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
+                goes on from what it did before; `random_state` must be a number.
+            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
+                alike, one of weight 0 not at all.
+
+        Returns:
+            The estimator itself. Interrupting from the keyboard keeps the best found so far.
+
+        Raises:
+            ValueError: for unusable data or settings.
+        """
+        self._check_settings()
+        self._fit_labels(X, y, sample_weight, Course(callback, checkpoint))
+        return self
+
     def _fit_labels(
-        self,
-        X,
-        y,
-        sample_weight,
-        callback: Callable[[Progress], None] | None,
-        checkpoint: Store | None,
-        batches: Batches | None = None,
-        *,
-        known: np.ndarray | None = None,
-        streaming: bool = False,
+        self, X, y, sample_weight, course: Course, known: np.ndarray | None = None
     ) -> None:
         """Learns from labels (N,), of `known` classes where these are given."""
         weight = class_weights(self.class_weight, y, sample_weight, X)
@@ -69,10 +86,11 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         if capability(self.likelihood, OrderedLabels) is not None:
             _check_order(classes)
         settings = self._settings(CLASSIFICATION, len(classes))
-        settings = for_streams(settings, len(X)) if streaming else settings
+        settings = for_streams(settings, len(X)) if course.streaming else settings
         check(settings, X, labels, side)
-        self._note(X, labels, originals, side, whole=batches is None)
-        self._learn(settings, X, labels, np.ones(1), side, callback, checkpoint, batches)
+        problem = Problem(settings, X, labels, side, course)
+        self._note(problem, originals)
+        self._learn(problem, np.ones(1))
         self.classes_ = classes
 
     @in_double

@@ -11,7 +11,7 @@ from cavity.estimators.base import AbstractModelSettings, AbstractSearchSettings
 from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classification import AbstractClassifier
-from cavity.estimators.learning import Learned, Problem, learn_gp
+from cavity.estimators.learning import Course, Learned, Problem, learn_gp
 from cavity.estimators.registry import CLASSIFICATION, build_method
 from cavity.estimators.row_weights import class_weights, with_weights
 from cavity.estimators.settings import Settings
@@ -154,8 +154,8 @@ class GPClassifier(
         Raises:
             ValueError: for unusable data or settings.
         """
-        GP.check(self)
-        self._fit_labels(X, y, sample_weight, callback, checkpoint, batches)
+        self._check_settings()
+        self._fit_labels(X, y, sample_weight, Course(callback, checkpoint, batches))
         if self.choice_:
             self.message_ = f"{self.message_}; {self.choice_}"
         return self
@@ -182,10 +182,10 @@ class GPClassifier(
             ValueError: for unusable data, labels that are not among the classes, other classes
                 than in the first call, and for a full GP and methods other than "ep".
         """
-        GP.check(self)
-        if getattr(self, "posterior_", None) is None:
+        self._check_settings()
+        if "posterior_" not in vars(self):
             known = None if classes is None else np.asarray(classes)
-            self._fit_labels(X, y, sample_weight, None, None, known=known, streaming=True)
+            self._fit_labels(X, y, sample_weight, Course(streaming=True), known)
             return self
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
@@ -227,7 +227,7 @@ class GPClassifier(
 
     def _learned(self, problem: Problem) -> Learned:
         settings, self.choice_ = problem.settings, ""
-        if problem.batches is None:
+        if problem.course.batches is None:
             settings, self.choice_ = with_affordable_form(settings, *problem.X.shape)
         self.method_ = build_method(settings.method, settings.seed)
         return learn_gp(dataclasses.replace(problem, settings=settings))

@@ -49,8 +49,8 @@ def coefficient_table(
     if several:
         table[kind] = np.repeat(np.array(list(outputs), dtype=object), len(columns))
     measured = np.repeat(unit, len(columns))
-    for name in ("mean", "lower", "upper"):
-        table[name] = stacked(getattr(found, name)) * measured
+    each = {"mean": found.mean, "lower": found.lower, "upper": found.upper}
+    table |= {name: stacked(values) * measured for name, values in each.items()}
     if found.inclusion is not None:
         table["inclusion_probability"] = stacked(found.inclusion)
     table["sign_probability"] = stacked(np.maximum(found.negative, found.positive))

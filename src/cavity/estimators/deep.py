@@ -3,19 +3,19 @@
 import dataclasses
 from collections.abc import Sequence
 from numbers import Real
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from cavity.estimators.asked_types import (
     Amount,
     ClassWeightAsked,
+    Count,
     KernelAsked,
     LikelihoodAsked,
     PowerAsked,
 )
-from cavity.estimators.base import AbstractPredictor, given
+from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.layers import layers_of
 from cavity.estimators.learning import Learned, Problem
@@ -23,10 +23,9 @@ from cavity.estimators.regression import AbstractRegressor
 from cavity.estimators.settings import build, build_likelihood
 from cavity.families.base import Family
 from cavity.families.deep import DEEP
-from cavity.families.values import whole
+from cavity.families.values import is_word, whole
 from cavity.inference.propagation import AbstractPropagation, Linearised, Moments, Nodes
 from cavity.kernels.text_form import written
-from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.deep import chosen_start
 from cavity.learning.methods.methods import TiedPowerEP
 from cavity.learning.plans.deep import STANDSTILL, fit_deep
@@ -45,7 +44,7 @@ class AbstractDeepSettings:
 
     kernel: KernelAsked = "rbf"
     likelihood: LikelihoodAsked = "gaussian"
-    n_layers: object = 2
+    n_layers: Count = 2
     width: object = "auto"
     n_inducing: object = 100
     power: PowerAsked = 0.5
@@ -53,13 +52,13 @@ class AbstractDeepSettings:
     propagation: object = 2
     steps: object = 2500
     batch: object = 500
-    learning_rate: object = 0.02
+    learning_rate: Amount = 0.02
     standardise: object = True
     jitter: Amount = 1e-8
     random_state: object = None
 
 
-class HasLayers(AbstractPredictor):
+class HasLayers(AbstractPredictor, AbstractDeepSettings):
     """Fitted attributes of deep models, beside predictions.
 
     Attributes:
@@ -69,13 +68,19 @@ class HasLayers(AbstractPredictor):
     family: ClassVar[Family] = DEEP
     layers_: tuple[Layer, ...]
 
+    def _check_settings(self) -> None:
+        check_layers(self)
+
+    def _learned(self, problem: Problem) -> Learned:
+        return learn_deep(self, problem)
+
     def _keep_parts(self, model: AbstractModel) -> None:
         super()._keep_parts(model)
         self.layers_ = layers_of(self.posterior_.model)
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
+class DeepGPRegressor(HasLayers, AbstractRegressor):
     r"""Deep Gaussian process regression: Gaussian processes of Gaussian processes, by Power EP.
 
     Hidden layers are functions of the inputs, whose outputs are the inputs of the layer above; the
@@ -146,49 +151,9 @@ class DeepGPRegressor(HasLayers, AbstractRegressor, AbstractDeepSettings):
 
     missing: object = "error"
 
-    @in_double
-    def fit(
-        self,
-        X,
-        y,
-        noise_variance=None,
-        exposure=None,
-        callback=None,
-        checkpoint=None,
-        sample_weight=None,
-    ):
-        """Learns the parameters and infers the posterior.
-
-        Args:
-            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
-                categories become a 0/1 column per category; dates are days since 1970-01-01.
-            y: outputs, (N,) or (N, P).
-            noise_variance: known noise variance of each row, (N,), in squared units of y; takes
-                the place of a learned one.
-            exposure: exposure of each row, (N,), for likelihoods of counts.
-            callback: called with a `Progress` after every iteration and step.
-            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
-                goes on from what it did before; `random_state` must be a number.
-            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
-                alike, one of weight 0 not at all.
-
-        Returns:
-            The estimator itself. Interrupting from the keyboard keeps the best found so far.
-
-        Raises:
-            ValueError: for unusable data or settings.
-        """
-        check_layers(self)
-        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
-        self._fit_outputs(X, y, side, callback, checkpoint)
-        return self
-
-    def _learned(self, problem: Problem) -> Learned:
-        return learn_deep(self, problem)
-
 
 @dataclasses.dataclass(eq=False, repr=False)
-class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
+class DeepGPClassifier(HasLayers, AbstractClassifier):
     r"""Deep Gaussian process classification, by Power EP.
 
     The functions of `GPClassifier` as the last of several layers; see `DeepGPRegressor`. Labels
@@ -247,33 +212,6 @@ class DeepGPClassifier(HasLayers, AbstractClassifier, AbstractDeepSettings):
     likelihood: LikelihoodAsked = "bernoulli"
     class_weight: ClassWeightAsked = None
 
-    @in_double
-    def fit(self, X, y, callback=None, checkpoint=None, sample_weight=None):
-        """Learns the parameters and infers the posterior.
-
-        Args:
-            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
-                categories become a 0/1 column per category; dates are days since 1970-01-01.
-            y: labels, (N,), of two classes or more.
-            callback: called with a `Progress` after every iteration and step.
-            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
-                goes on from what it did before; `random_state` must be a number.
-            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
-                alike, one of weight 0 not at all.
-
-        Returns:
-            The estimator itself. Interrupting from the keyboard keeps the best found so far.
-
-        Raises:
-            ValueError: for unusable data or settings.
-        """
-        check_layers(self)
-        self._fit_labels(X, y, sample_weight, callback, checkpoint)
-        return self
-
-    def _learned(self, problem: Problem) -> Learned:
-        return learn_deep(self, problem)
-
 
 def check_layers(settings: AbstractDeepSettings) -> None:
     """Refuses impossible settings of layers, and of learning them.
@@ -282,11 +220,11 @@ def check_layers(settings: AbstractDeepSettings) -> None:
         ValueError: saying what is wanted, and what was given.
     """
     DEEP.check(settings)
-    _widths(settings.width, cast(int, settings.n_layers), 1)
+    _widths(settings.width, int(settings.n_layers), 1)
     _propagation(settings.propagation)
     if isinstance(settings.power, str):
         raise ValueError(f"a deep GP takes a number in [0, 1] as power, given {settings.power!r}")
-    if np.ndim(cast(ArrayLike, settings.power)):
+    if np.ndim(settings.power):
         raise ValueError("a deep GP has one power for all rows: give one number")
     rate = settings.learning_rate
     if isinstance(rate, bool) or not isinstance(rate, Real) or not 0.0 < float(rate) < np.inf:
@@ -295,7 +233,7 @@ def check_layers(settings: AbstractDeepSettings) -> None:
 
 def _widths(width: object, layers: int, columns: int) -> list[int]:
     """The number of functions of every hidden layer."""
-    if isinstance(width, str) and width == "auto":
+    if is_word(width, "auto"):
         return [min(columns, MOST_WIDTH)] * (layers - 1)
     otherwise = f'"auto", {layers - 1} of them in a sequence or '
     if not isinstance(width, Sequence | np.ndarray) or isinstance(width, str):
@@ -326,7 +264,7 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
         batch=len(X) if asked.batch is None else whole("batch", asked.batch, 1),
         max_sweeps=max(steps, 1),
         # inference makes one step even where none are asked for
-        learning_rate=float(cast(float, asked.learning_rate)) if steps else STANDSTILL,
+        learning_rate=float(asked.learning_rate) if steps else STANDSTILL,
     )
     widths = _widths(asked.width, whole("n_layers", asked.n_layers, 1), X.shape[1])
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
@@ -353,14 +291,14 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
         hidden,
         X,
         problem.y,
-        power=cast(ArrayLike, settings.power),
+        power=settings.power,
         method=method,
-        jitter=float(cast(float, settings.jitter)),
+        jitter=float(settings.jitter),
         rows=problem.side or None,
         missing=settings.missing,
         max_iterations=1000 if steps else 0,
-        callback=problem.callback,
-        checkpoint=problem.checkpoint,
+        callback=problem.course.callback,
+        checkpoint=problem.course.checkpoint,
     )
     if not steps:
         result = result.judged("nothing was to be learned", converged=True)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -31,7 +31,7 @@ from cavity.estimators.latent_settings import (
     latent_likelihood,
     latent_method,
 )
-from cavity.estimators.learning import Learned, Problem
+from cavity.estimators.learning import Course, Learned, Problem
 from cavity.families.base import Family, loaded
 from cavity.families.embedding import EMBEDDING
 from cavity.families.values import whole
@@ -46,8 +46,14 @@ from cavity.numerics.validation import check_magnitude
 from cavity.persistence.typed_values import Large
 
 
+class HasLatentPoints(AbstractEstimator):
+    """Fitted attributes of an embedding."""
+
+    posterior_: LatentPosterior
+
+
 @dataclasses.dataclass(eq=False, repr=False)
-class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEstimator):
+class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, HasLatentPoints):
     r"""An embedding by a Gaussian process latent-variable model, for maps and missing data.
 
     Every row has a latent point of a few dimensions, standard normal a priori, and every column
@@ -122,7 +128,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         "n_missing_": Large,
     }
 
-    n_components: object = 2
+    n_components: Count = 2
     kernel: KernelAsked = "rbf"
     likelihood: LikelihoodAsked = "gaussian"
     n_inducing: object = 50
@@ -160,7 +166,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         """
         likelihood = self._check()
         Y = self._rows(X, reset=True)
-        names = getattr(self, "feature_names_in_", None)
+        names = self.input_names
         called = [f"column {j}" for j in range(Y.shape[1])]
         if names is not None:
             called = [f"column '{name}'" for name in names]
@@ -171,9 +177,9 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         self._check_components(int(np.sum(columns.varying)), Y.shape[1])
         chosen = columns.varying
         data = (Y - columns.mean)[:, chosen]
-        nothing = np.zeros((len(Y), 0))
-        settings = self._settings("")
-        self._learn(settings, nothing, data, columns.scale[chosen], {}, callback, checkpoint, None)
+        course, nothing = Course(callback, checkpoint), np.zeros((len(Y), 0))
+        problem = Problem(self._settings(""), nothing, data, {}, course)
+        self._learn(problem, columns.scale[chosen])
         del self.output_scale_, self.tallies_
         self.column_mean_, self.column_scale_ = columns.mean, columns.scale
         self._derive(self.posterior_)
@@ -327,8 +333,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
 
     @property
     def _map(self) -> LatentMap:
-        posterior = cast(LatentPosterior, self.posterior_)
-        return LatentMap(posterior, Standardised(self.column_mean_, self.column_scale_))
+        return LatentMap(self.posterior_, Standardised(self.column_mean_, self.column_scale_))
 
     def _rows(self, X: Any, *, reset: bool = False) -> np.ndarray:
         """Rows as numbers, NaN where missing."""
@@ -346,7 +351,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
     def _check(self) -> AbstractLikelihood:
         """Refuses impossible settings, before any work; gives the likelihood."""
         EMBEDDING.check(self)
-        dims = cast(int, self.n_components)
+        dims = int(self.n_components)
         likelihood = latent_likelihood(self.likelihood)
         latent_kernel(self.kernel, dims)
         latent_method(self.method, self.batch, rows=1, iterations=0, seed=0)
@@ -380,11 +385,11 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         result = fit_latent(
             asked,
             Y,
-            power=float(cast(float, settings.power)),
+            power=float(settings.power),
             method=method,
-            jitter=float(cast(float, settings.jitter)),
+            jitter=float(settings.jitter),
             max_iterations=iterations,
-            callback=problem.callback,
-            checkpoint=problem.checkpoint,
+            callback=problem.course.callback,
+            checkpoint=problem.course.checkpoint,
         )
         return Learned(result, np.sum(~np.isnan(Y), axis=0), len(Y))

@@ -3,23 +3,20 @@
 import contextlib
 import dataclasses
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from cavity.columns.column_types import evidence
-from cavity.columns.dates import NO_DATE, Dates
+from cavity.columns.dates import NO_DATE
 from cavity.columns.encoder import Column, Encoder, Unseen, complete_rows, learn_encoder
-from cavity.columns.notation import Notation
+from cavity.columns.notation import Notation, dates_of
 from cavity.columns.warnings import EncodingWarnings
-from cavity.estimators.frames import dates_as_days, is_dates
+from cavity.estimators.frames import dates_as_days, frame_of
 from cavity.numerics.callers import warn_caller
 from cavity.numerics.text import quoted
 from cavity.persistence.errors import CellError, DataError
-
-_CATEGORICAL = ("CategoricalDtype", "Categorical", "Enum")
-_TEXT = (*_CATEGORICAL, "String", "StringDtype")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,13 +44,15 @@ def learn_inputs(X: Any) -> tuple[Encoder | None, Any]:
     """
     if isinstance(X, NumericInputs):
         return X.encoder, X.numbers
-    texts = _texts(X)
-    if not texts:
+    frame = frame_of(X)
+    texts = [] if frame is None else frame.texts
+    if frame is None or not texts:
         return None, _plain_numbers(X)
     with _in_python(texts):
-        learned = learn_encoder([evidence(_series(X, name)) for name in texts])
+        seen = [evidence(each.series) for each in frame.columns if each.name in texts]
+        learned = learn_encoder(seen)
     known = {column.name: column for column in learned.columns}
-    names = [str(name) for name in X.columns]
+    names = map(str, frame.names)
     columns = tuple(known.get(name, Column(name, "numeric")) for name in names)
     notations = {name: _as_typed(notation) for name, notation in learned.notations.items()}
     encoder = Encoder(columns, notations)
@@ -69,34 +68,22 @@ def typed_columns(X: Any, encoder: Encoder) -> Encoder:
         X: what was fitted to.
         encoder: its columns, of which those without text are numbers.
     """
-    names, types = getattr(X, "columns", None), getattr(X, "dtypes", None)
-    if names is None or types is None or len(set(names)) < len(names):
+    frame = frame_of(X)
+    if frame is None or frame.repeats:
         return encoder
     columns = {column.name: column for column in encoder.columns}
     notations = dict(encoder.notations)
-    for name, dtype in zip(names, types, strict=True):
-        called = str(name)
+    for each in frame.columns:
+        called = str(each.name)
         if called not in columns or columns[called].kind != "numeric":
             continue
-        if getattr(dtype, "kind", "") == "b" or type(dtype).__name__ == "Boolean":
+        if each.letter == "b":
             columns[called] = Column(called, "boolean")
-        elif is_dates(dtype):
-            dates = evidence(_instants(X[name])).notation()
-            if isinstance(dates, Dates):
+        elif each.letter == "M":
+            dates = dates_of(evidence(each.instants).notation())
+            if dates is not None:
                 notations[called] = dataclasses.replace(dates, unit="days", origin=0)
     return Encoder(tuple(columns.values()), notations)
-
-
-def _instants(column: Any) -> Any:
-    """A column of dates as polars has it."""
-    import polars as pl
-
-    if isinstance(column, pl.Series):
-        return column
-    zoned = getattr(column.dtype, "tz", None) is not None
-    plain = column.dt.tz_convert("UTC").dt.tz_localize(None) if zoned else column
-    series = pl.Series("dates", plain.to_numpy())
-    return series.dt.replace_time_zone("UTC") if zoned else series
 
 
 def numbers_of(X: Any, encoder: Encoder | None) -> Any:
@@ -113,37 +100,38 @@ def numbers_of(X: Any, encoder: Encoder | None) -> Any:
         DataError: for other columns than in fitting, and naming the first cell that is missing
             or cannot be read.
     """
+    frame = frame_of(X)
     if encoder is None:
-        texts = _texts(X)
+        texts = [] if frame is None else frame.texts
         if texts:
             raise DataError(
                 f"column {quoted(str(texts[0]))} holds text, and the model was fitted to numbers: "
                 "give them as in fitting"
             )
         return _plain_numbers(X)
-    names = {str(name): name for name in getattr(X, "columns", ())}
+    names = {} if frame is None else {str(name): name for name in frame.names}
     missing = [quoted(name) for name in encoder.names if name not in names]
-    if missing:
+    if frame is None or missing:
         lacks = f", and this one has no {', '.join(missing)}" if names else ""
         raise DataError(
             "the model was fitted to a data frame with columns of text or categories: give a "
             f"data frame with the same columns, {', '.join(encoder.names)}{lacks}"
         )
-    X = X[[names[name] for name in encoder.names]]
-    texts, found, unseen, blocks = _texts(X), {}, Unseen(), {}
-    with _in_python([*X.columns]):
-        for name, column in zip(X.columns, encoder.columns, strict=True):
+    frame = frame.only([names[name] for name in encoder.names])
+    texts, found, unseen, blocks = frame.texts, {}, Unseen(), {}
+    with _in_python(frame.names):
+        for own, column in zip(frame.columns, encoder.columns, strict=True):
             plain = column.kind == "numeric" and column.name not in encoder.notations
-            if plain and name not in texts:
-                found[column.name] = X[name]
+            if plain and own.name not in texts:
+                found[column.name] = own.values
                 continue
-            cells = encoder.as_numbers(_series(X, name))
+            cells = encoder.as_numbers(own.series)
             blocks[column.name] = column.numbers(cells, unseen)
             found |= dict(zip(column.features, blocks[column.name].T, strict=True))
         complete_rows([*blocks], [*blocks.values()], drop_missing=False)
     for warning in EncodingWarnings(len(X), len(X), unseen).warnings:
         warn_caller(warning)
-    return dates_as_days(type(X)(found))
+    return dates_as_days(frame.made(found))
 
 
 def _plain_numbers(X: Any) -> Any:
@@ -166,43 +154,12 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _texts(X: Any) -> list[Any]:
-    """The names of the columns of a data frame that hold text or categories."""
-    names, types = getattr(X, "columns", None), getattr(X, "dtypes", None)
-    if names is None or types is None or len(set(names)) < len(names):
-        return []
-    return [name for name, kind in zip(names, types, strict=True) if _is_text(X, name, kind)]
-
-
-def _is_text(X: Any, name: Hashable, kind: object) -> bool:
-    if type(kind).__name__ in _TEXT:
-        return True
-    objects = getattr(kind, "kind", "") == "O"
-    return objects and any(isinstance(cell, str) for cell in X[name].tolist())
-
-
-def _series(X: Any, name: Hashable) -> Any:
-    """A column of a data frame as polars has it, text for objects, null where missing."""
-    import polars as pl
-
-    column = X[name]
-    if isinstance(column, pl.Series):
-        return column.alias(str(name))
-    if column.dtype.kind in "biuf" and not column.isna().any():
-        return pl.Series(str(name), column.to_numpy())
-    missing = column.isna().tolist()
-    cells = zip(column.tolist(), missing, strict=True)
-    texts = [None if gone else str(cell) for cell, gone in cells]
-    series = pl.Series(str(name), texts, dtype=pl.String)
-    categorical = type(column.dtype).__name__ in _CATEGORICAL
-    return series.cast(pl.Categorical) if categorical else series
-
-
 def _as_typed(notation: Notation) -> Notation:
     """Dates that are text in the units of those that are not, days since 1970-01-01."""
-    if not isinstance(notation, Dates) or notation.writing.order == NO_DATE:
+    dates = dates_of(notation)
+    if dates is None or dates.writing.order == NO_DATE:
         return notation
-    return dataclasses.replace(notation, unit="days", origin=0)
+    return dataclasses.replace(dates, unit="days", origin=0)
 
 
 @contextlib.contextmanager

@@ -141,6 +141,6 @@ def _controls(controls: Standardised, data: TimeData) -> np.ndarray | None:
 def _numbers(forecaster: Any) -> dict[str, Any]:
     """Options of all inference."""
     return {
-        "power": float(cast(float, forecaster.power)),
-        "jitter": float(cast(float, forecaster.jitter)),
+        "power": float(forecaster.power),
+        "jitter": float(forecaster.jitter),
     }

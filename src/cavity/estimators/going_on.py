@@ -2,16 +2,16 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
+from cavity.estimators.asked_constraints import by_name
 from cavity.estimators.asked_priors import asked_priors_of_stream
 from cavity.estimators.learning import Learned
 from cavity.estimators.settings import AUTO_INDUCING, Settings
 from cavity.kernels.text_syntax import Mentioned
 from cavity.learning.data.row_weights import presence_of, weights_of
-from cavity.learning.plans.powers import DEFAULT
 from cavity.learning.streaming.result import kept_result
 from cavity.learning.streaming.update import update
 from cavity.models.remembered import with_points_at_rows
@@ -25,14 +25,13 @@ def for_streams(settings: Settings, rows: int) -> Settings:
     """
     _check(settings)
     count = most_points(settings)
-    power = settings.power if _is_number(settings.power) else DEFAULT
+    power = settings.fixed_power
     return dataclasses.replace(settings, n_inducing=min(count, rows), power=power)
 
 
 def most_points(settings: Settings) -> int:
     """The most inducing points of a model that goes on learning."""
-    wanted = settings.n_inducing
-    return AUTO_INDUCING if isinstance(wanted, str) else int(wanted)  # type: ignore[call-overload]
+    return int(settings.n_inducing or 0) if settings.counts_points else AUTO_INDUCING
 
 
 def _check(settings: Settings) -> None:
@@ -44,22 +43,18 @@ def _check(settings: Settings) -> None:
             'to a number such as 200, or leave "auto"'
         )
     text = settings.kernel if isinstance(settings.kernel, str) else "rbf"
-    asked = settings.fixed or settings.bounds or isinstance(settings.priors, Mapping)
+    asked = settings.fixed or settings.bounds or by_name(settings.priors) is not None
     if asked or Mentioned(text).values:
         raise ValueError(
             "partial_fit learns all parameters again from every batch: leave fixed, bounds and "
             'values in the text of the kernel out, and priors at "weak" or "none"'
         )
-    if np.ndim(settings.power):  # type: ignore[arg-type]
+    if np.ndim(settings.power):
         raise ValueError("partial_fit takes one power for all rows, given one per row")
     if settings.method != "power_ep":
         raise ValueError(
             f'partial_fit works with method="power_ep", given method={settings.method!r}'
         )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.number)
 
 
 def learned_on(
@@ -83,24 +78,24 @@ def learned_on(
     _check(settings)
     observed = estimator.n_observed_
     value = estimator.log_evidence_ + float(observed @ np.log(estimator.output_scale_))
-    jitter = float(settings.jitter) if estimator.inducing_ is None else estimator.jitter_  # type: ignore[arg-type]
+    jitter = float(settings.jitter) if estimator.inducing_ is None else estimator.jitter_
     before = kept_result(
         estimator.posterior_,
         value,
         rows=estimator.n_rows_,
         jitter=jitter,
-        tallies=getattr(estimator, "tallies_", None),
+        tallies=estimator.tallies_,
         priors=asked_priors_of_stream(settings),
     )
     if estimator.inducing_ is None:
         before = dataclasses.replace(
-            before, posterior=with_points_at_rows(cast(Any, before.posterior), jitter)
+            before, posterior=with_points_at_rows(estimator.posterior_, jitter)
         )
     result = update(
         before,
         X,
         y,
-        power=float(settings.power) if _is_number(settings.power) else DEFAULT,  # type: ignore[arg-type]
+        power=float(settings.fixed_power),
         inducing="grow",
         max_inducing=most_points(settings),
         rows=dict(side) or None,

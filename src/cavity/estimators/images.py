@@ -6,15 +6,24 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from cavity.estimators.asked_types import Amount, Count, KernelAsked, LikelihoodAsked, PowerAsked
+from cavity.estimators.asked_types import (
+    Amount,
+    Count,
+    KernelAsked,
+    LikelihoodAsked,
+    MethodAsked,
+    PowerAsked,
+    ShapeAsked,
+)
 from cavity.estimators.classification import AbstractClassifier
-from cavity.estimators.learning import Learned, Problem
+from cavity.estimators.learning import Course, Learned, Problem
 from cavity.estimators.registry import CLASSIFICATION, build_likelihood, build_method
 from cavity.estimators.settings import Settings, is_auto
 from cavity.families.base import Family
 from cavity.families.images import IMAGES, patches_of
-from cavity.families.values import one_of, whole
+from cavity.families.values import is_word, one_of, whole
 from cavity.inducing.base import AbstractInducing
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.part_counts import count_parts
@@ -114,13 +123,13 @@ class ConvGPClassifier(AbstractClassifier):
         "plus_": str | None,
     }
 
-    image_shape: object = None
+    image_shape: ShapeAsked = None
     kernel: KernelAsked = "conv5"
     stride: object = 1
     channels: object = "joint"
     parts: object = "auto"
     likelihood: LikelihoodAsked = "bernoulli"
-    method: object = "power_ep"
+    method: MethodAsked = "power_ep"
     power: PowerAsked = 0.5
     n_inducing: object = 100
     max_iterations: Count = 50
@@ -144,11 +153,11 @@ class ConvGPClassifier(AbstractClassifier):
         Raises:
             ValueError: for unusable data or settings.
         """
-        IMAGES.check(self)
+        self._check_settings()
         self._patches()
         X = np.asarray(X)
         self.image_shape_ = self._shape(X)
-        self._fit_labels(X.reshape(len(X), -1), y, None, callback, None)
+        self._fit_labels(X.reshape(len(X), -1), y, None, Course(callback))
         # ranges of pixels say nothing
         self.rows_of_fit_ = dataclasses.replace(self.rows_of_fit_, ranges={})
         return self
@@ -157,7 +166,7 @@ class ConvGPClassifier(AbstractClassifier):
         """The shape of an image."""
         if X.ndim in (3, 4):
             found = X.shape[1:]
-            if self.image_shape is not None and tuple(self.image_shape) != found:  # type: ignore[arg-type]
+            if self.image_shape is not None and tuple(self.image_shape) != found:
                 raise ValueError(
                     f"X has images of shape {found}, image_shape is {self.image_shape}: leave it "
                     "out, or give images of that shape"
@@ -168,7 +177,7 @@ class ConvGPClassifier(AbstractClassifier):
                 "X must be images, (N, H, W) or (N, H, W, C), or rows of pixels with "
                 f"image_shape=(H, W) given; given an array of shape {X.shape}"
             )
-        shape = tuple(whole("image_shape", n, 1) for n in cast(tuple, self.image_shape))
+        shape = tuple(whole("image_shape", n, 1) for n in self.image_shape)
         if math.prod(shape) != X.shape[1]:
             raise ValueError(
                 f"image_shape {shape} is {math.prod(shape)} pixels, X has "
@@ -177,9 +186,9 @@ class ConvGPClassifier(AbstractClassifier):
         return shape
 
     def _inputs(self, X) -> np.ndarray:
-        X = np.asarray(X)
-        shape = getattr(self, "image_shape_", None)
-        if X.ndim in (3, 4) and shape is not None and X.shape[1:] != shape:
+        check_is_fitted(self, "posterior_")
+        X, shape = np.asarray(X), self.image_shape_
+        if X.ndim in (3, 4) and X.shape[1:] != shape:
             raise ValueError(f"the fit had images of shape {shape}, given {X.shape[1:]}")
         return super()._inputs(X.reshape(len(X), -1) if X.ndim in (3, 4) else X)
 
@@ -207,9 +216,7 @@ class ConvGPClassifier(AbstractClassifier):
         """The model, where its learning starts, and a sentence on how it was chosen."""
         forms, count = self._forms(), whole("n_inducing", self.n_inducing, 1)
         asked = [
-            Convolution(
-                self._parts(kind), isinstance(kind, str) and kind == "weighted", plus, count
-            )
+            Convolution(self._parts(kind), is_word(kind, "weighted"), plus, count)
             for kind, plus in forms
         ]
         starts = [convolution_start(one, problem.X, search.seed) for one in asked]
@@ -263,20 +270,20 @@ class ConvGPClassifier(AbstractClassifier):
             )
         search = ImageSearch(
             method=cast(AbstractMethod, method),
-            power=float(cast(float, settings.power)),
-            class_power=float(cast(float, class_power)),
+            power=float(settings.power),
+            class_power=float(class_power),
             images=LEARNED_ON,
             iterations=whole("max_iterations", self.max_iterations, 0),
             scale_iterations=SCALE_ITERATIONS,
             steps=whole("steps", self.steps, 0),
             batch=whole("batch", self.batch, 1),
-            jitter=cast(float, settings.jitter),
+            jitter=float(settings.jitter),
             seed=settings.seed,
         )
         labels = problem.y.reshape(-1)
         asked, start, chosen = self._chosen(problem, search)
         rows = _rows(asked, problem.X)
-        result, said = fit_images(start, likelihood, rows, labels, search, problem.callback)
+        result, said = fit_images(start, likelihood, rows, labels, search, problem.course.callback)
         said = chosen + said
         inside: Any = start[1]
         found = (inside if asked.plus is None else inside.each[0]).size

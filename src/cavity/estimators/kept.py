@@ -2,9 +2,10 @@
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
@@ -69,6 +70,7 @@ class AbstractKept(AbstractShown, abc.ABC):
 
     family: ClassVar[Family]
     remembered: ClassVar[Mapping[str, Any]] = {}
+    get_params: Callable[..., dict[str, Any]]  # of scikit-learn
 
     @in_double
     def save(self, path: str | Path, *, classes: Classes | None = None) -> None:
@@ -89,7 +91,7 @@ class AbstractKept(AbstractShown, abc.ABC):
         """
         from sklearn.utils.validation import check_is_fitted
 
-        check_is_fitted(cast(Any, self), "posterior_")
+        check_is_fitted(self, "posterior_")
         files = loaded(self.family.files)()
         files.contents(self, kept=self.kept(classes)).save(path, classes=classes)
 
@@ -103,7 +105,7 @@ class AbstractKept(AbstractShown, abc.ABC):
         Warns:
             UserWarning: about settings that a file cannot hold, which keep their default there.
         """
-        given = cast(Any, self).get_params(deep=False)
+        given = self.get_params(deep=False)
         settings = {n: plain(value) for n, value in given.items() if n not in self.not_kept}
         left = [name for name, value in settings.items() if not can_be_held(value, classes)]
         if left:
@@ -140,23 +142,45 @@ class AbstractKept(AbstractShown, abc.ABC):
         """Sets the attributes that follow from the posterior and those that are remembered."""
 
 
+@functools.singledispatch
 def plain(value: object) -> Any:
     """A value as files hold it: numbers of numpy are Python's, and a generator is none."""
-    match value:
-        case np.random.RandomState() | np.random.Generator():
-            return None
-        case np.generic():
-            return value.item()
-        case dict():
-            return {key: plain(each) for key, each in value.items()}
-        case list() | tuple():
-            each = map(plain, value)
-            named = getattr(type(value), "_fields", None) is not None
-            return type(value)(*each) if named else type(value)(each)
-    if dataclasses.is_dataclass(value) and not isinstance(value, eqx.Module | type):
-        fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return dataclasses.replace(value, **fields)
+    if not dataclasses.is_dataclass(value):
+        return value
+    fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return dataclasses.replace(value, **fields)  # type: ignore[type-var]
+
+
+@plain.register(type)
+@plain.register(eqx.Module)
+def _(value: Any) -> Any:
     return value
+
+
+@plain.register(np.random.RandomState)
+@plain.register(np.random.Generator)
+def _(value: object) -> None:
+    return None
+
+
+@plain.register(np.generic)
+def _(value: np.generic) -> Any:
+    return value.item()
+
+
+@plain.register(dict)
+def _(value: dict) -> dict[Any, Any]:
+    return {key: plain(each) for key, each in value.items()}
+
+
+@plain.register(list)
+def _(value: list) -> list[Any]:
+    return [plain(each) for each in value]
+
+
+@plain.register(tuple)
+def _(value: tuple) -> Any:
+    return tuple.__new__(type(value), map(plain, value))  # named or not
 
 
 def estimator_from(family: Family, task: str, kept: Kept, posterior: Any, **further: Any) -> Any:

@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from cavity.estimators.frames import Index
 from cavity.estimators.time_tables import TimeData
 from cavity.persistence.errors import StorageError
 from cavity.persistence.typed_values import WrongValue, typed
-
-# An index of pandas, of any kind.
-Index = Any
 
 # Indices of pandas, and the attributes that make one of its numbers.
 _NUMBERED = {

@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 
-from cavity.estimators.registry import LIKELIHOODS, METHODS, as_asked
-from cavity.families.values import one_of, whole
+from cavity.estimators.registry import LIKELIHOODS, METHODS, as_asked, likelihood_among
+from cavity.families.values import is_word, one_of, whole
 from cavity.inference.propagation import Moments
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.text_form import written
@@ -25,17 +25,8 @@ def latent_likelihood(likelihood: object) -> AbstractLikelihood:
     Raises:
         ValueError: for an unknown name, and for a likelihood of several latent functions.
     """
-    simple = {name: entry.build(2) for name, entry in LIKELIHOODS.items()}
-    simple = {name: built for name, built in simple.items() if built.latents == 1}
-    if isinstance(likelihood, AbstractLikelihood):
-        built = likelihood
-    elif isinstance(likelihood, str) and likelihood in LIKELIHOODS:
-        built = LIKELIHOODS[likelihood].build(2)
-    else:
-        raise ValueError(
-            f"likelihood must be one of {sorted(simple)}, or a likelihood such as "
-            f"cavity.likelihoods.Gaussian(), given {likelihood!r}"
-        )
+    simple = [name for name, entry in LIKELIHOODS.items() if entry.build(2).latents == 1]
+    built = likelihood_among(simple, likelihood)
     if built.latents > 1:
         raise ValueError(
             f"the likelihood {as_asked(likelihood)} has {built.latents} latent functions, and in "
@@ -86,7 +77,7 @@ def latent_method(
         if batch is not None:
             raise ValueError("batch is a setting of the method object: leave batch=None")
         return method
-    if isinstance(method, str) and method in METHODS and method not in NAMES:
+    if any(is_word(method, name) for name in {*METHODS} - {*NAMES}):
         raise ValueError(f"the method '{method}' takes known inputs: use one of {sorted(NAMES)}")
     name = one_of("method", method, NAMES)
     if batch is None:

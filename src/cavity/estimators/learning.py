@@ -2,13 +2,13 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from cavity.estimators.asked_priors import asked_priors
-from cavity.estimators.left_to_data import is_auto, is_enough, most_variables
+from cavity.estimators.asked_settings import is_auto, is_enough, most_variables
+from cavity.estimators.asked_types import PowerAsked
 from cavity.estimators.registry import build_method
 from cavity.estimators.settings import AUTO_INDUCING, Settings, build
 from cavity.families.values import whole
@@ -18,13 +18,30 @@ from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.initialisation.inducing_points import cluster_blocks
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.plans.growth import Judgement, verdict, with_enough_points
-from cavity.learning.plans.powers import DEFAULT, Chosen, PowerTrial, best_power
+from cavity.learning.plans.powers import Chosen, PowerTrial, best_power
 from cavity.learning.plans.trials import best_of
 from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
 from cavity.learning.run.fits import fits
 from cavity.learning.run.stages import Run
 from cavity.models.gp import GP
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Course:
+    """The course of a fit.
+
+    Attributes:
+        callback: called after every iteration.
+        checkpoint: where the fit keeps what it has done.
+        batches: all rows, where those in memory are a sample of them.
+        streaming: whether others follow these rows.
+    """
+
+    callback: Callable[[Progress], None] | None = None
+    checkpoint: Store | None = None
+    batches: Batches | None = None
+    streaming: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,18 +53,27 @@ class Problem:
         X: inputs, (N, D).
         y: outputs, (N,) or (N, P), divided by their scale.
         side: side data by name, (N,) each.
-        batches: all rows, where X and y are a sample of them.
-        callback: called after every iteration.
-        checkpoint: where the fit keeps what it has done.
+        course: of the fit.
     """
 
     settings: Settings
     X: np.ndarray
     y: np.ndarray
     side: dict[str, np.ndarray]
-    batches: Batches | None
-    callback: Callable[[Progress], None] | None
-    checkpoint: Store | None
+    course: Course
+
+    def scaled(self, scale: np.ndarray, seed: int) -> "Problem":
+        """The same with a seed, and with outputs that are divided by their scales, (P,)."""
+        divisor = scale if self.y.ndim > 1 else scale[0]
+        batches = self.course.batches
+        return dataclasses.replace(
+            self,
+            settings=dataclasses.replace(self.settings, seed=seed),
+            y=self.y / divisor,
+            course=dataclasses.replace(
+                self.course, batches=None if batches is None else _divided(batches, divisor)
+            ),
+        )
 
     @property
     def outputs(self) -> np.ndarray:
@@ -67,7 +93,7 @@ class Learned(NamedTuple):
         result: the fit.
         observed: outputs that were not missing, (P,), each as often as its weight says.
         rows: the number of rows.
-        power: the power; None where a model does not say.
+        power: the power; of no account where a model does not say.
         powers: evidence and held-out density at each power that was compared; None if the power
             was given.
         judgement: verdict on whether there are enough inducing points; None if their number was
@@ -77,7 +103,7 @@ class Learned(NamedTuple):
     result: FitResult
     observed: np.ndarray
     rows: int
-    power: object = None
+    power: PowerAsked = 0.5
     powers: tuple[PowerTrial, ...] | None = None
     judgement: Judgement | None = None
 
@@ -89,14 +115,14 @@ def learn_gp(problem: Problem) -> Learned:
         ValueError: for a power that is to be chosen with batches.
     """
     settings, seed = problem.settings, problem.settings.seed
-    if problem.batches is not None and settings.n_inducing == "auto":
+    if problem.course.batches is not None and settings.n_inducing == "auto":
         settings = dataclasses.replace(settings, n_inducing=AUTO_INDUCING)
-    if problem.batches is not None and is_auto(settings.power):
+    if problem.course.batches is not None and is_auto(settings.power):
         raise ValueError(
             'power="auto" compares fits to rows in memory, and these come in batches: give a '
             "number in [0, 1], such as 0.5"
         )
-    if problem.batches is not None and is_enough(settings.n_inducing):
+    if problem.course.batches is not None and is_enough(settings.n_inducing):
         raise ValueError(
             'n_inducing="enough" judges points by rows in memory, and these come in batches: give '
             "a number"
@@ -105,11 +131,11 @@ def learn_gp(problem: Problem) -> Learned:
     starts, maps = build(settings, problem.X, problem.outputs, side)
     data: tuple[object, object] = problem.X, problem.y
     observed, rows = problem.observed, len(problem.X)
-    if problem.batches is not None:
+    if problem.course.batches is not None:
         stream = survey(
-            problem.batches,
+            problem.course.batches,
             starts[0].likelihood,
-            power=cast(ArrayLike, settings.power),
+            power=settings.power,
             missing=settings.missing,
         )
         data, side = (stream, None), {}
@@ -128,19 +154,19 @@ def learn_gp(problem: Problem) -> Learned:
         "n_restarts": settings.n_restarts,
         "tolerance": settings.tolerance,
         "seed": seed,
-        "callback": problem.callback,
+        "callback": problem.course.callback,
     }
     budget = whole("max_iterations", settings.max_iterations, 0)
-    asked: Any = settings.power
+    asked = settings.power
     if is_enough(settings.n_inducing):
-        options["power"] = DEFAULT if is_auto(asked) else asked
-        run = fits(*data, options, problem.checkpoint)
+        options["power"] = settings.fixed_power
+        run = fits(*data, options, problem.course.checkpoint)
         return _learn_growing(problem, run, starts, observed, budget)
     if is_auto(asked):
-        run = fits(*data, options, problem.checkpoint)
+        run = fits(*data, options, problem.course.checkpoint)
         chosen = run.carry_out(lambda run: best_power(run, starts, budget=budget, seed=seed))
         return Learned(chosen.result, observed, rows, chosen.power, chosen.trials)
-    run = fits(*data, options | {"power": asked}, problem.checkpoint)
+    run = fits(*data, options | {"power": asked}, problem.course.checkpoint)
     result = run.carry_out(lambda run: best_of(run, starts, budget=budget))
     return Learned(result, observed, rows, asked)
 
@@ -162,7 +188,7 @@ def _learn_growing(
     return Learned(found.result, observed, len(problem.X), power, found.trials, judged)
 
 
-def divided(batches: Batches, divisor: np.ndarray | np.floating) -> Batches:
+def _divided(batches: Batches, divisor: np.ndarray | np.floating) -> Batches:
     """Batches in float64, with their outputs divided."""
 
     def scaled() -> Iterator[tuple]:

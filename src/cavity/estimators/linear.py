@@ -6,13 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cavity.estimators.asked_types import ClassWeightAsked, LikelihoodAsked
-from cavity.estimators.base import AbstractPredictor, given
+from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.coefficients import coefficient_table
 from cavity.estimators.hardly_moved import hardly_moved
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.linear_learning import AbstractLinearSettings, check_linear, learn_linear
-from cavity.estimators.registry import CLASSIFICATION, REGRESSION
 from cavity.estimators.regression import AbstractRegressor
 from cavity.families.base import Family
 from cavity.families.linear import LINEAR
@@ -26,7 +25,7 @@ from cavity.numerics.callers import warn_caller
 LEVEL = 0.9
 
 
-class HasCoefficients(AbstractPredictor):
+class HasCoefficients(AbstractPredictor, AbstractLinearSettings):
     """Fitted attributes of linear models, beside predictions.
 
     Attributes:
@@ -78,32 +77,34 @@ class HasCoefficients(AbstractPredictor):
         Raises:
             ValueError: for a share or a level outside (0, 1).
         """
-        asked: Any = self
-        found = self.coefficients_
-        found = found if level == LEVEL else coefficients(asked.posterior_, level)
-        classes = getattr(self, "classes_", None)
-        count = found.mean.shape[-1]
-        outputs = range(count) if classes is None else classes.tolist()
-        names = getattr(self, "feature_names_in_", range(asked.n_features_in_))
-        columns, kind = [str(name) for name in names], "output" if classes is None else "class"
-        scale = asked.output_scale_
-        table = coefficient_table(found, columns, scale, list(map(str, outputs)), fdr, kind)
+        found, classes = self.coefficients_, self.class_labels
+        found = found if level == LEVEL else coefficients(self.posterior_, level)
+        outputs = range(found.mean.shape[-1]) if classes is None else classes.tolist()
+        columns, kind = self.input_names, "output" if classes is None else "class"
+        if columns is None:
+            columns = tuple(map(str, range(len(found.mean))))
+        named = list(map(str, outputs))
+        table = coefficient_table(found, columns, self.output_scale_, named, fdr, kind)
         self._say_where_little_is_told()
         return table
 
     def _say_where_little_is_told(self) -> None:
         """Warns the caller of a method where the rows hardly tell which columns matter."""
-        asked: Any = self
-        little = hardly_moved(asked.posterior_, self.coefficients_)
+        little = hardly_moved(self.posterior_, self.coefficients_)
         if little is not None:
             warn_caller(little)
 
+    def _check_settings(self) -> None:
+        check_linear(self)
+
+    def _learned(self, problem: Problem) -> Learned:
+        return learn_linear(self, problem)
+
     def _keep_parts(self, model: AbstractModel) -> None:
-        asked: Any = self
         fitted: Any = model
         self.prior_, self.likelihood_ = fitted.prior, model.likelihood
-        self.coefficients_ = found = coefficients(asked.posterior_, LEVEL)
-        self.integrated_parameters_ = integrated_parameters(asked.posterior_, LEVEL)
+        self.coefficients_ = found = coefficients(self.posterior_, LEVEL)
+        self.integrated_parameters_ = integrated_parameters(self.posterior_, LEVEL)
         several = found.mean.ndim > 1
 
         def columns_last(x: np.ndarray) -> np.ndarray:
@@ -115,11 +116,11 @@ class HasCoefficients(AbstractPredictor):
         self.coef_interval_ = np.stack(ends, axis=-1)
         included = found.inclusion
         self.inclusion_probability_ = None if included is None else columns_last(included)
-        self.intercept_ = 0.0 if found.intercept is None else found.intercept[0] * asked._scale
+        self.intercept_ = 0.0 if found.intercept is None else found.intercept[0] * self._scale
         self.relevance_ = np.abs(self.coef_) * fitted_deviation(fitted)
 
     def _output_unit(self, *, several: bool) -> Any:
-        scale = np.asarray(self._scale)  # type: ignore[attr-defined]
+        scale = np.asarray(self._scale)
         return scale[:, None] if several and scale.ndim else scale
 
 
@@ -129,7 +130,7 @@ def fitted_deviation(model: Any) -> np.ndarray | float:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings):
+class LinearRegressor(HasCoefficients, AbstractRegressor):
     r"""Linear regression with a sparse prior, by expectation propagation.
 
     For tables with more columns than rows, and for any noise: coefficients with intervals, and the
@@ -203,47 +204,9 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
     kernel = "linear"
     mean = "constant"
 
-    @in_double
-    def fit(
-        self,
-        X,
-        y,
-        noise_variance=None,
-        exposure=None,
-        callback=None,
-        checkpoint=None,
-        sample_weight=None,
-    ):
-        """Learns noise and prior, and infers the coefficients.
-
-        Args:
-            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
-                categories become a 0/1 column per category; dates are days since 1970-01-01.
-            y: outputs, (N,) or (N, P).
-            noise_variance: known noise variance of each row, (N,), in squared units of y.
-            exposure: exposure of each row, (N,), for likelihoods of counts.
-            callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
-            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
-                alike, one of weight 0 not at all.
-
-        Returns:
-            The estimator itself.
-
-        Raises:
-            ValueError: for unusable data or settings.
-        """
-        check_linear(self)
-        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
-        self._fit_outputs(X, y, side, callback, checkpoint)
-        return self
-
-    def _learned(self, problem: Problem) -> Learned:
-        return learn_linear(self, problem, REGRESSION)
-
 
 @dataclasses.dataclass(eq=False, repr=False)
-class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettings):
+class LinearClassifier(HasCoefficients, AbstractClassifier):
     r"""Linear classification with a sparse prior, by expectation propagation.
 
     Of more than two classes each has coefficients of its own. See `LinearRegressor`.
@@ -292,29 +255,3 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
 
     likelihood: LikelihoodAsked = "bernoulli"
     class_weight: ClassWeightAsked = None
-
-    @in_double
-    def fit(self, X, y, callback=None, checkpoint=None, sample_weight=None):
-        """Learns the prior, and infers the coefficients.
-
-        Args:
-            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
-                categories become a 0/1 column per category; dates are days since 1970-01-01.
-            y: labels, (N,), of two classes or more.
-            callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
-            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
-                alike, one of weight 0 not at all.
-
-        Returns:
-            The estimator itself.
-
-        Raises:
-            ValueError: for unusable data or settings.
-        """
-        check_linear(self)
-        self._fit_labels(X, y, sample_weight, callback, checkpoint)
-        return self
-
-    def _learned(self, problem: Problem) -> Learned:
-        return learn_linear(self, problem, CLASSIFICATION)

@@ -10,6 +10,7 @@ from cavity.estimators.asked_types import Count, LikelihoodAsked, PowerAsked
 from cavity.estimators.blocks import asked_groups, feature_blocks, widths_of
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import REGRESSION, build_likelihood
+from cavity.estimators.settings import parts_given
 from cavity.families.linear import LINEAR, PARTS, asked_parts
 from cavity.families.values import one_of, whole
 from cavity.learning.data.row_weights import WeightedTable
@@ -64,18 +65,16 @@ def _groups(asked: AbstractLinearSettings, count: int) -> np.ndarray | None:
 
 def _blocks(asked: AbstractLinearSettings, count: int) -> list[list[int]] | None:
     """The features of each block that was asked for."""
-    encoder: Any = getattr(asked, "encoder_", None)
-    alone = getattr(asked, "feature_names_in_", None)
-    names = encoder.names if encoder is not None else alone
-    names = None if names is None else list(names)
+    fitted: Any = asked
+    names = fitted.input_names if fitted.encoder_ is None else fitted.encoder_.names
     return feature_blocks(asked.blocks, widths_of(asked, count), names)
 
 
-def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> Learned:
+def learn_linear(asked: AbstractLinearSettings, problem: Problem) -> Learned:
     """Learns a linear model; parameters named by `asked.integrate` are averaged over."""
     settings, X = problem.settings, problem.X
-    likelihood = build_likelihood(settings.likelihood, task, settings.classes)
-    if likelihood.latents > 1 and task == REGRESSION:
+    likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
+    if likelihood.latents > 1 and settings.task == REGRESSION:
         raise ValueError(
             f"the likelihood {type(likelihood).__name__} has several latent functions, whose "
             "coefficients have units of their own: use GPRegressor, or cavity.LinearModel"
@@ -90,7 +89,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
             groups,
             _blocks(asked, X.shape[1]),
             standardise=bool(asked.standardise),
-            keep_likelihood=not isinstance(settings.likelihood, str),
+            keep_likelihood=parts_given(settings).likelihood,
             intercept=bool(asked.fit_intercept),
         ),
         table,
@@ -107,20 +106,20 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         "max_iterations": whole("max_iterations", asked.max_iterations, 0),
         "tolerance": asked.tolerance,
         "seed": settings.seed,
-        "callback": problem.callback,
+        "callback": problem.course.callback,
     }
     parts = asked_parts(asked.integrate) if options["max_iterations"] else ()
     if parts:
         named = {
             "named_prior": isinstance(prior, str),
-            "named_likelihood": isinstance(settings.likelihood, str),
+            "named_likelihood": not parts_given(settings).likelihood,
         }
         spread = output_spread(likelihood, table)
         options |= {"method": QUICK, "priors": linear_priors(starts[0], spread, **named)}
         # much noise first, from which sites settle; the priors keep it from the largest
         starts = [*starts[1:2], starts[0], *starts[2:]]
 
-    run = fits(X, problem.y, options, problem.checkpoint)
+    run = fits(X, problem.y, options, problem.course.checkpoint)
     result = run.carry_out(
         lambda run: linear_plan(run, starts, lambda found: _averaged(found, asked, parts))
     )

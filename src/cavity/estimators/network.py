@@ -6,20 +6,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cavity.estimators.asked_types import ClassWeightAsked, LikelihoodAsked
-from cavity.estimators.base import AbstractPredictor, given
+from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.network_learning import learn_network
 from cavity.estimators.network_settings import AbstractNetworkSettings, check_network_settings
-from cavity.estimators.registry import CLASSIFICATION, REGRESSION
 from cavity.estimators.regression import AbstractRegressor
 from cavity.families.base import Family
 from cavity.families.network import NETWORK
-from cavity.learning.double_precision import in_double
 from cavity.models.base import AbstractModel
 
 
-class HasRelevance(AbstractPredictor):
+class HasRelevance(AbstractPredictor, AbstractNetworkSettings):
     """Fitted attributes of networks, beside predictions.
 
     Attributes:
@@ -29,15 +27,21 @@ class HasRelevance(AbstractPredictor):
     family: ClassVar[Family] = NETWORK
     relevance_: np.ndarray
 
+    def _check_settings(self) -> None:
+        check_network_settings(self)
+
+    def _learned(self, problem: Problem) -> Learned:
+        return learn_network(self, problem)
+
     def _keep_parts(self, model: AbstractModel) -> None:
-        asked: Any = self
         fitted: Any = model
+        posterior: Any = self.posterior_
         self.prior_, self.likelihood_ = fitted.prior, model.likelihood
-        self.relevance_ = np.asarray(asked.posterior_.process.relevance())
+        self.relevance_ = np.asarray(posterior.process.relevance())
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings):
+class NetworkRegressor(HasRelevance, AbstractRegressor):
     r"""Regression by a network with hidden units, by expectation propagation. Experimental.
 
     Weights are integrated over; noise and the prior of the units' weights are learned by maximum
@@ -101,47 +105,9 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
     kernel = "network"
     mean = "constant"
 
-    @in_double
-    def fit(
-        self,
-        X,
-        y,
-        noise_variance=None,
-        exposure=None,
-        callback=None,
-        checkpoint=None,
-        sample_weight=None,
-    ):
-        """Learns noise and prior, and infers the weights.
-
-        Args:
-            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
-                categories become a 0/1 column per category; dates are days since 1970-01-01.
-            y: outputs, (N,).
-            noise_variance: known noise variance of each row, (N,), in squared units of y.
-            exposure: exposure of each row, (N,), for likelihoods of counts.
-            callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
-            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
-                alike, one of weight 0 not at all.
-
-        Returns:
-            The estimator itself.
-
-        Raises:
-            ValueError: for unusable data or settings.
-        """
-        check_network_settings(self)
-        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
-        self._fit_outputs(X, y, side, callback, checkpoint)
-        return self
-
-    def _learned(self, problem: Problem) -> Learned:
-        return learn_network(self, problem, REGRESSION)
-
 
 @dataclasses.dataclass(eq=False, repr=False)
-class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSettings):
+class NetworkClassifier(HasRelevance, AbstractClassifier):
     r"""Classification into two classes by a network, by expectation propagation. Experimental.
 
     See `NetworkRegressor`.
@@ -192,26 +158,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
         tags.classifier_tags.multi_class = False
         return tags
 
-    @in_double
-    def fit(self, X, y, callback=None, checkpoint=None, sample_weight=None):
-        """Learns the prior, and infers the weights.
-
-        Args:
-            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
-                categories become a 0/1 column per category; dates are days since 1970-01-01.
-            y: labels, (N,), of two classes.
-            callback: called with a `Progress` after every iteration.
-            checkpoint: a `cavity.fitting.Checkpoint`; `random_state` must be a number.
-            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
-                alike, one of weight 0 not at all.
-
-        Returns:
-            The estimator itself.
-
-        Raises:
-            ValueError: for unusable data or settings, and for more than two classes.
-        """
-        check_network_settings(self)
+    def _fit_labels(self, X, y, *further) -> None:
         classes = len(np.unique(np.asarray(y)))
         if classes > 2:
             raise ValueError(
@@ -219,8 +166,4 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
                 f"y has {classes} classes: use GPClassifier, or "
                 "sklearn.multiclass.OneVsRestClassifier(NetworkClassifier())"
             )
-        self._fit_labels(X, y, sample_weight, callback, checkpoint)
-        return self
-
-    def _learned(self, problem: Problem) -> Learned:
-        return learn_network(self, problem, CLASSIFICATION)
+        super()._fit_labels(X, y, *further)

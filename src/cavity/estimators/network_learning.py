@@ -6,7 +6,7 @@ from cavity.estimators.blocks import asked_groups
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.network_settings import AbstractNetworkSettings
 from cavity.estimators.registry import build_likelihood
-from cavity.estimators.settings import check_held
+from cavity.estimators.settings import check_held, parts_given
 from cavity.families.values import whole
 from cavity.learning.data.row_weights import WeightedTable
 from cavity.learning.initialisation.network import (
@@ -25,10 +25,10 @@ from cavity.models.network.network import Network
 LEARNING_RATE, ROWS_OF_START = 0.01, 5000
 
 
-def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -> Learned:
+def learn_network(asked: AbstractNetworkSettings, problem: Problem) -> Learned:
     """The network that was asked for, by maximum evidence from the best of several starts."""
     settings, X, outputs = problem.settings, problem.X, problem.outputs
-    likelihood = build_likelihood(settings.likelihood, task, settings.classes)
+    likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
     check_held(likelihood)
     if outputs.shape[1] != 1:
         raise ValueError(
@@ -41,7 +41,7 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
         likelihood,
         asked_groups(asked, X.shape[1]),
         standardise=bool(asked.standardise),
-        keep_likelihood=not isinstance(settings.likelihood, str),
+        keep_likelihood=parts_given(settings).likelihood,
         hidden=units,
         activation=activation,
         linear=bool(asked.linear),
@@ -53,7 +53,7 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
         **data,
         "tolerance": asked.tolerance,
         "seed": settings.seed,
-        "callback": problem.callback,
+        "callback": problem.course.callback,
     }
     observed = problem.observed
     if asked.batch is not None:
@@ -61,11 +61,13 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
         start = network_at_mode(
             model, problem.X, problem.y, seed=settings.seed, at_most=ROWS_OF_START, **data
         )
-        run = fits(X, problem.y, options | {"bijections": held_output(start)}, problem.checkpoint)
+        run = fits(
+            X, problem.y, options | {"bijections": held_output(start)}, problem.course.checkpoint
+        )
         result = run.carry_out(lambda run: run.stage("", start))
         return Learned(result, observed, len(X), settings.power)
     options["max_iterations"] = whole("max_iterations", asked.max_iterations, 0)
-    run = fits(X, problem.y, options, problem.checkpoint)
+    run = fits(X, problem.y, options, problem.course.checkpoint)
     start = _start(run, model, problem, 1 + whole("n_restarts", asked.n_restarts, 0), data)
     run = run.with_options(bijections=held_output(start))
     result = run.carry_out(lambda run: network_plan(run, start))

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from cavity.estimators.asked_types import Count, LikelihoodAsked, PowerAsked
+from cavity.estimators.asked_types import Count, LikelihoodAsked, PowerAsked, WidthsAsked
 from cavity.families.network import NETWORK
 from cavity.families.values import one_of
 from cavity.inference.networks.activations import activation_of
@@ -16,7 +16,7 @@ from cavity.weights.base import AbstractWeightPrior
 class AbstractNetworkSettings:
     """Settings of a network; see `NetworkRegressor` for each."""
 
-    hidden: object = 10
+    hidden: WidthsAsked = 10
     prior: object = "ard"
     likelihood: LikelihoodAsked = "gaussian"
     activation: object = "erf"

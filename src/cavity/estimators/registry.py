@@ -4,7 +4,7 @@ A likelihood or a method is added to the table here, and every interface knows i
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from cavity import likelihoods
@@ -105,6 +105,24 @@ def task_of(likelihood: AbstractLikelihood) -> str:
     return CLASSIFICATION if likelihood.support is Support.LABELS else REGRESSION
 
 
+def likelihood_among(
+    known: Sequence[str], likelihood: object, classes: int = 2
+) -> AbstractLikelihood:
+    """A likelihood from any name, or itself.
+
+    Raises:
+        ValueError: for an unknown name, with those of `known`.
+    """
+    if isinstance(likelihood, AbstractLikelihood):
+        return likelihood
+    if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
+        return named_likelihood(likelihood, classes)
+    raise ValueError(
+        f"likelihood must be one of {sorted(known)}, or a likelihood such as "
+        f"cavity.likelihoods.{type(named_likelihood(known[0])).__name__}(), given {likelihood!r}"
+    )
+
+
 def build_likelihood(likelihood: object, task: str, classes: int = 2) -> AbstractLikelihood:
     """A likelihood from its name, or itself.
 
@@ -118,16 +136,7 @@ def build_likelihood(likelihood: object, task: str, classes: int = 2) -> Abstrac
             another number of classes.
     """
     known = likelihood_names(task)
-    if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
-        built = named_likelihood(likelihood, classes)
-    elif isinstance(likelihood, AbstractLikelihood):
-        built = likelihood
-    else:
-        raise ValueError(
-            f"likelihood must be one of {sorted(known)}, or a likelihood such as "
-            f"cavity.likelihoods.{type(named_likelihood(known[0])).__name__}(), given "
-            f"{likelihood!r}"
-        )
+    built = likelihood_among(known, likelihood, classes)
     asked, purpose = as_asked(likelihood), task_of(built)
     if purpose != task:
         raise ValueError(

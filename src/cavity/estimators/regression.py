@@ -1,8 +1,7 @@
 """Base of regressors: outputs checked and scaled, and predictions of them."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, overload
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,8 +10,11 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, validate_data
 
+from cavity.estimators.asked_constraints import by_name
+from cavity.estimators.asked_types import outputs_on_request
 from cavity.estimators.base import AbstractPredictor, given, not_both
 from cavity.estimators.going_on import for_streams
+from cavity.estimators.learning import Course, Problem
 from cavity.estimators.registry import REGRESSION
 from cavity.estimators.row_weights import checked_weights, with_weights
 from cavity.estimators.sampling import sample_outputs
@@ -20,12 +22,9 @@ from cavity.estimators.settings import check
 from cavity.families.base import loaded
 from cavity.families.values import one_of, whole
 from cavity.kernels.text_syntax import Mentioned
-from cavity.learning.data.batches import Batches
 from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.data.scales import tally
 from cavity.learning.double_precision import in_double
-from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.progress.checkpoint import Store
 from cavity.likelihoods.support import Support
 
 # The scale of a constant output, as a share of its value.
@@ -50,25 +49,59 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         tags.target_tags.multi_output = True
         return tags
 
+    @in_double
+    def fit(
+        self,
+        X,
+        y,
+        noise_variance=None,
+        exposure=None,
+        callback=None,
+        checkpoint=None,
+        sample_weight=None,
+    ):
+        """Learns the parameters and infers the posterior.
+
+        Args:
+            X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
+                categories become a 0/1 column per category; dates are days since 1970-01-01.
+            y: outputs, (N,) or (N, P); of a network (N,).
+            noise_variance: known noise variance of each row, (N,), in squared units of y; takes
+                the place of a learned one.
+            exposure: exposure of each row, (N,), for likelihoods of counts.
+            callback: called with a `Progress` after every iteration and step.
+            checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
+                goes on from what it did before; `random_state` must be a number.
+            sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
+                alike, one of weight 0 not at all.
+
+        Returns:
+            The estimator itself. Interrupting from the keyboard keeps the best found so far.
+
+        Raises:
+            ValueError: for unusable data or settings.
+        """
+        self._check_settings()
+        side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
+        self._fit_outputs(X, y, side, Course(callback, checkpoint))
+        return self
+
     def _fit_outputs(
         self,
         X,
         y,
         side: dict[str, np.ndarray],
-        callback: Callable[[Progress], None] | None,
-        checkpoint: Store | None,
-        batches: Batches | None = None,
-        *,
-        streaming: bool = False,
+        course: Course,
     ) -> None:
         """Learns from outputs (N,) or (N, P), with side data of the rows."""
         X, y, side = with_weights(X, y, side)
         given, weights = (X, y), weights_of(side)
         X, y = self._validated(X, y)
         settings = self._settings(REGRESSION)
-        settings = for_streams(settings, len(X)) if streaming else settings
+        settings = for_streams(settings, len(X)) if course.streaming else settings
         likelihood = check(settings, X, y, side)
-        self._note(X, y, given, side, whole=batches is None)
+        problem = Problem(settings, X, y, side, course)
+        self._note(problem, given)
         real = likelihood.support is Support.REAL
         scale, constant = self._relative_spread(y.reshape(len(y), -1), weights, real=real)
         in_logarithms = any(latent.log_output for latent in likelihood.latent_functions)
@@ -80,54 +113,16 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
                 "standardise=False, or fit each output alone"
             )
         apart = real and isinstance(self.mean, str) and self.mean != "zero"
-        apart = apart and not (streaming or batches is not None or "noise_variance" in side)
+        apart = apart and not (
+            course.streaming or course.batches is not None or "noise_variance" in side
+        )
         if apart and 0 < np.sum(constant) < len(scale):
             settings = dataclasses.replace(settings, missing="skip")
             y, scale = _stated_once(y, scale, constant)
-        self._learn(settings, X, y, scale, side, callback, checkpoint, batches)
+            problem = dataclasses.replace(problem, settings=settings, y=y)
+        self._learn(problem, scale)
 
-    @overload
-    def predict(
-        self,
-        X: object,
-        return_std: Literal[False] = False,
-        return_cov: Literal[False] = False,
-        noise_variance: object = None,
-        exposure: object = None,
-    ) -> np.ndarray: ...
-
-    @overload
-    def predict(
-        self,
-        X: object,
-        return_std: Literal[True],
-        return_cov: Literal[False] = False,
-        noise_variance: object = None,
-        exposure: object = None,
-    ) -> tuple[np.ndarray, np.ndarray]: ...
-
-    @overload
-    def predict(
-        self,
-        X: object,
-        return_std: Literal[False] = False,
-        *,
-        return_cov: Literal[True],
-        noise_variance: object = None,
-        exposure: object = None,
-    ) -> tuple[np.ndarray, np.ndarray]: ...
-
-    @overload
-    def predict(
-        self,
-        X: object,
-        *,
-        return_std: bool,
-        return_cov: bool = False,
-        noise_variance: object = None,
-        exposure: object = None,
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]: ...
-
+    @outputs_on_request
     @in_double
     def predict(self, X, return_std=False, return_cov=False, noise_variance=None, exposure=None):
         """Predictive mean of y, and its standard deviation or covariance on request.
@@ -352,7 +347,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             return True
         known = self.get_params(deep=False)
         asked = (known.get(name) for name in ("fixed", "bounds", "priors"))
-        return Mentioned(self.kernel).values or any(isinstance(each, Mapping) for each in asked)
+        return Mentioned(self.kernel).values or any(by_name(each) is not None for each in asked)
 
     def _own_spread(self, y, weights):
         """The spread of one output; steps in the logarithm of its noise must not grow with it."""

@@ -12,7 +12,7 @@ from cavity.estimators.base import (
     given,
 )
 from cavity.estimators.choices import KeepsChoices
-from cavity.estimators.learning import Learned, Problem, learn_gp
+from cavity.estimators.learning import Course, Learned, Problem, learn_gp
 from cavity.estimators.registry import REGRESSION
 from cavity.estimators.regression import AbstractRegressor, check_shape
 from cavity.estimators.row_weights import with_weights
@@ -177,9 +177,9 @@ class GPRegressor(
         Raises:
             ValueError: for unusable data or settings.
         """
-        GP.check(self)
+        self._check_settings()
         side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
-        self._fit_outputs(X, y, side, callback, checkpoint, batches)
+        self._fit_outputs(X, y, side, Course(callback, checkpoint, batches))
         return self
 
     @in_double
@@ -206,10 +206,10 @@ class GPRegressor(
         Raises:
             ValueError: for unusable data, and for a full GP, blocks and methods other than "ep".
         """
-        GP.check(self)
+        self._check_settings()
         side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
-        if getattr(self, "posterior_", None) is None:
-            self._fit_outputs(X, y, side, None, None, streaming=True)
+        if "posterior_" not in vars(self):
+            self._fit_outputs(X, y, side, Course(streaming=True))
             return self
         X, y, side = with_weights(X, y, side)
         X, y = self._inputs(X), np.asarray(y, dtype=np.float64)

@@ -1,10 +1,10 @@
 """Inference once more, on any rows, with the parameters that a fit learned."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from cavity.estimators.registry import Method
 from cavity.learning.double_precision import in_double
 from cavity.learning.infer import infer
 from cavity.learning.results.result import Inference
@@ -18,11 +18,7 @@ def infer_again(
     X: np.ndarray,
     y: np.ndarray,
     side: Mapping[str, np.ndarray],
-    *,
-    method: Method,
-    power: object,
-    jitter: object,
-    missing: object = "error",
+    **options: Any,
 ) -> Inference:
     """Inference on rows with nothing but the parameters of a posterior.
 
@@ -32,16 +28,12 @@ def infer_again(
         X: inputs, (N, D).
         y: outputs in the units of the data, (N, P).
         side: side data by name, (N,) each.
-        method: how sites are found.
-        power: a number in [0, 1], or one per row.
-        jitter: the jitter to begin with.
-        missing: "error", or "skip" to leave out outputs that are NaN.
+        **options: of `infer`: `method`, `power`, `jitter` to begin with, and `missing`.
 
     Returns:
         The result, of the divided outputs.
     """
     outputs = y / scale
-    options = {"method": method, "power": power, "jitter": jitter, "missing": missing}
     column = outputs[:, 0] if outputs.shape[1] == 1 else outputs
     return infer(posterior.model, X, column, rows=dict(side) or None, **options)
 

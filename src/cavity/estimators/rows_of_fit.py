@@ -7,6 +7,7 @@ import numpy as np
 
 from cavity.columns.encoder import Column, Encoder
 from cavity.columns.ranges import Range, ranges_of
+from cavity.estimators.frames import names_in
 from cavity.inference.graph.rows import WEIGHT
 from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.data.scales import Tally, tally
@@ -81,11 +82,11 @@ def target_names(y: object, inputs: tuple[str, ...]) -> list[str]:
         y: outputs, as they were given.
         inputs: names of the inputs, which the others are not to have.
     """
-    named = getattr(y, "columns", None)
+    named = names_in(y)
     if named is None:
-        one, shape = getattr(y, "name", None), np.shape(np.asarray(y))
+        shape = np.shape(np.asarray(y))
         count = shape[1] if len(shape) > 1 else 1
-        named = [f"y{i}" for i in range(count)] if count > 1 else ["y" if one is None else one]
+        named = [f"y{i}" for i in range(count)] if count > 1 else ["y"]
     names = [str(name) for name in named]
     if len({*names}) == len(names) and not {*names} & {*inputs}:
         return names

@@ -2,16 +2,16 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
 
 from cavity import likelihoods
 from cavity.estimators.asked_constraints import constraints, fixed_in_kernel
-from cavity.estimators.left_to_data import (
+from cavity.estimators.asked_settings import (
+    Settings,
     check_growth,
     check_power,
     is_auto,
@@ -20,7 +20,6 @@ from cavity.estimators.left_to_data import (
 )
 from cavity.estimators.prior_means import prior_mean
 from cavity.estimators.registry import (
-    REGRESSION,
     Method,
     allows,
     as_asked,
@@ -39,13 +38,11 @@ from cavity.kernels.text_form import Written, written
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.row_weights import WeightedTable, weights_of
 from cavity.learning.data.validation import check_outputs
-from cavity.learning.initialisation.asked_inducing import Inducing, asked_inducing
 from cavity.learning.initialisation.inducing_kinds import KINDS, initial_inducing
 from cavity.learning.initialisation.inducing_points import CHOICES
 from cavity.learning.initialisation.models import Given, started
 from cavity.learning.mcmc.kernels import blackjax
 from cavity.learning.plans.growth import FIRST
-from cavity.learning.plans.powers import DEFAULT
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability, number_of_classes
 from cavity.likelihoods.support import Support
@@ -61,44 +58,6 @@ MOST_FULL_ROWS = 20_000
 Tree = TypeVar("Tree")
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """Settings of an estimator; see `GPRegressor` for the meaning of each.
-
-    Values may be any object: they are checked where they are used. `task` is "regression" or
-    "classification", `names` are those of the columns; those of one category have the same number
-    in `feature_groups`.
-    """
-
-    kernel: object = "rbf"
-    likelihood: object = "gaussian"
-    method: object = "power_ep"
-    power: object = 0.5
-    n_inducing: object = "auto"
-    inducing: object = "greedy"
-    mean: object = "constant"
-    block_size: object = None
-    missing: str = "error"
-    standardise: object = True
-    fixed: object = None
-    bounds: object = None
-    priors: object = "weak"
-    n_restarts: object = 0
-    max_iterations: object = 1000
-    tolerance: object = 1e-3
-    jitter: object = 1e-8
-    seed: int = 0
-    task: str = REGRESSION
-    classes: int = 2
-    names: tuple[str, ...] | None = None
-    feature_groups: tuple[int, ...] | None = None
-
-    @property
-    def variables(self) -> Inducing:
-        """The inducing variables that were asked for."""
-        return asked_inducing(self.inducing)
-
-
 def check(
     settings: Settings, X: np.ndarray, y: np.ndarray, side: Mapping[str, np.ndarray]
 ) -> AbstractLikelihood:
@@ -109,9 +68,9 @@ def check(
     """
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
     check_side(side, likelihood, settings.likelihood)
-    check_power(settings.power, settings.method)
-    power = DEFAULT if is_auto(settings.power) else settings.power
-    data = prepare(X, y, power=cast(ArrayLike, power), rows=dict(side), missing=settings.missing)
+    check_power(settings)
+    power, missing = settings.fixed_power, settings.missing
+    data = prepare(X, y, power=power, rows=dict(side), missing=missing)
     check_outputs(likelihood, data)
     outputs = data.rows.y.shape[-1]
     if likelihood.latents > 1 and outputs > 1:
@@ -124,13 +83,7 @@ def check(
         raise ValueError(
             f"the method 'mcmc' takes one output, y has {outputs}: fit each one alone"
         )
-    check_growth(
-        settings.n_inducing,
-        settings.variables,
-        settings.method,
-        likelihood,
-        blocked=settings.block_size is not None,
-    )
+    check_growth(settings, likelihood)
     if settings.block_size is not None:
         whole("block_size", settings.block_size, 1, "None or ")
         if capability(likelihood, GaussianInLatent) is None:
@@ -162,14 +115,13 @@ def _check_method(settings: Settings, likelihood: AbstractLikelihood) -> None:
     if chosen.samples:
         blackjax()
     name = as_asked(method)
-    chooses = isinstance(settings.variables.start, str)
+    chooses = settings.starts_by_name
     if chooses and n_inducing is None and not allows(chosen, likelihood, sparse=False):
         raise ValueError(
             f"the method {name} gives all rows one site on the inducing points, and "
             'n_inducing=None is the full GP: leave n_inducing="auto", or set a number'
         )
-    points = not (chooses and (n_inducing is None or isinstance(n_inducing, str)))
-    if points and not allows(chosen, likelihood, sparse=True):
+    if (settings.counts_points or not chooses) and not allows(chosen, likelihood, sparse=True):
         raise ValueError(
             f"the method {name} is for the full GP with this likelihood: leave n_inducing and "
             "inducing as they are"
@@ -343,8 +295,7 @@ def _check_inducing(
     """The inducing variables where they were given, or how many to choose; both None: full GP."""
     asked, wanted = settings.variables, settings.n_inducing
     given, kind = asked.start, one_of("the kind of inducing variables", asked.kind, KINDS)
-    counted = wanted is not None and not isinstance(wanted, str)
-    if kind != "points" and not (isinstance(given, str) and counted):
+    if kind != "points" and not (settings.starts_by_name and settings.counts_points):
         raise ValueError(
             f"kind={kind!r} of Inducing says what stands at points that are chosen: set "
             "n_inducing to a number, and let these start by greedy, kmeans or random (on the "
@@ -352,13 +303,13 @@ def _check_inducing(
         )
     if isinstance(given, AbstractInducing):
         return given, None
-    if not isinstance(given, str):
+    if not settings.starts_by_name:
         return Points(_points(given, columns)), None
     one_of("inducing", given, CHOICES)
     explicit = feature_count(_kernel(settings, columns).kernel) is not None
-    if explicit and not isinstance(wanted, int):  # the full GP at the cost of the features
+    if explicit and not settings.counts_points:  # the full GP at the cost of the features
         return None, None
-    if isinstance(wanted, str):
+    if wanted is not None and not settings.counts_points:
         one_of("n_inducing", wanted, ("auto", "enough"))
         likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
         found = automatic_inducing(build_method(settings.method), likelihood, rows)

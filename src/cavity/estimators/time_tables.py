@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.estimators.frames import dates_as_days
+from cavity.estimators.frames import Index, dates_as_days, frame_of, names_in
 from cavity.estimators.panels import series_of, stacked
 from cavity.estimators.times import (
     check_times,
@@ -36,7 +36,7 @@ class TimeData(NamedTuple):
     y: np.ndarray
     X: np.ndarray
     single: bool
-    index: Any
+    index: Index | None
     series: np.ndarray | None = None
     names: tuple[Any, ...] | None = None
 
@@ -61,7 +61,7 @@ def time_rows(
     try:
         as_frame = getattr(table, "to_frame", None)
         columns = table if as_frame is None else as_frame()
-        columns = np.asarray(columns) if getattr(columns, "columns", None) is None else columns
+        columns = np.asarray(columns) if frame_of(columns) is None else columns
         numbers = dates_as_days(columns)
         if numbers is not columns and not allow_dates:
             raise DataError(
@@ -82,18 +82,19 @@ def time_rows(
     return values
 
 
-def _check_times(name: str, times: Any, series: np.ndarray | None) -> None:
+def _check_times(name: str, times: Index | None, series: np.ndarray | None) -> None:
     if series is None:
         check_times(name, times)
     elif times is not None and len(times) == len(series):
-        times = times.droplevel(0) if getattr(times, "nlevels", 1) == 2 else times
+        own = times.droplevel(0) if times.nlevels == 2 else times
         for number in np.unique(series):
-            check_times(name, times[series == number])
+            check_times(name, own[series == number])
 
 
 def _first_of_dates(columns: Any) -> str:
     """Name of the first column of a frame that holds dates, for messages; empty without names."""
-    for name in getattr(columns, "columns", ()):
+    frame = frame_of(columns)
+    for name in [] if frame is None else frame.names:
         one = columns[[name]]
         if dates_as_days(one) is not one and name != 0:
             return f" in column {name!r}"
@@ -206,14 +207,13 @@ def names_of(y: Any, X: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _names(table: Any, otherwise: str) -> tuple[str, ...]:
-    named = getattr(table, "columns", None)
+    named = names_in(table)
     if table is None:
         return ()
     if named is not None:
         return tuple(map(str, named))
-    one = getattr(table, "name", None)
     if np.ndim(table) == 1:
-        return (otherwise if one is None else str(one),)
+        return (otherwise,)
     return tuple(f"{otherwise}{i}" for i in range(np.shape(table)[1]))
 
 
@@ -243,7 +243,7 @@ def rows_after(y: Any, X: Any, before: TimeData) -> TimeData:
     return data
 
 
-def _times_of_both(times: Any, others: Any) -> Any:
+def _times_of_both(times: Index | None, others: Index | None) -> Index | None:
     """The times that outputs and controls share; rows that pandas has numbered are no times."""
     if times is None or others is None:
         return others if times is None else times

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from cavity.estimators.frames import Index
+
 # Names of kinds of indices of pandas, in messages.
 KINDS = {
     "DatetimeIndex": "dates",
@@ -18,7 +20,7 @@ ISO_DATE = re.compile(r"\d{4}-\d{2}(-\d{2}([T ].*)?)?")
 ROUNDING = 1e-3
 
 
-def times_of(table: Any) -> Any:
+def times_of(table: object) -> Index | None:
     """The index of a pandas table; None for tables without one.
 
     Dates that are kept as objects or as text such as 2024-03-01 become dates of pandas. Any other
@@ -30,8 +32,8 @@ def times_of(table: Any) -> Any:
     return _as_dates(index)
 
 
-def _as_dates(index: Any) -> Any:
-    kind = getattr(index, "inferred_type", "")
+def _as_dates(index: Index) -> Index:
+    kind = index.inferred_type
     written = kind == "string" and all(ISO_DATE.fullmatch(text) for text in index)
     if not (written or kind in ("date", "datetime")):
         return index
@@ -41,12 +43,12 @@ def _as_dates(index: Any) -> Any:
         return index
 
 
-def numbered_from_zero(index: Any) -> bool:
+def numbered_from_zero(index: Index) -> bool:
     """True for an index that pandas gives to rows without one."""
     return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
 
 
-def check_times(name: str, index: Any) -> None:
+def check_times(name: str, index: Index | None) -> None:
     """Refuses times that are not sorted, repeat, or leave some out.
 
     Text that is no date is names of rows, in the order of time; they must not repeat.
@@ -80,7 +82,9 @@ def check_times(name: str, index: Any) -> None:
         )
 
 
-def rows_that_follow(name: str, given: Any, before: Any, count: int) -> np.ndarray:
+def rows_that_follow(
+    name: str, given: Index | None, before: Index | None, count: int
+) -> np.ndarray:
     """Places in a table of the rows that follow those of a fit, by their times.
 
     A table without times, or with rows that pandas has numbered from 0, has them in its order.
@@ -123,7 +127,7 @@ def rows_that_follow(name: str, given: Any, before: Any, count: int) -> np.ndarr
     return places
 
 
-def joined(before: Any, given: Any, count: int) -> Any:
+def joined(before: Index | None, given: Index | None, count: int) -> Index | None:
     """The times of a fit with those of so many rows that follow; None where they are not known.
 
     Args:
@@ -136,14 +140,14 @@ def joined(before: Any, given: Any, count: int) -> Any:
     expected = following(before, count)
     if expected is not None:
         index = before.append(expected)
-        frequency = getattr(before, "freq", None)
-        return type(before)(index, freq=frequency) if frequency is not None else index
+        regular = type(before).__name__ in KINDS and before.freq is not None
+        return type(before)(index, freq=before.freq) if regular else index
     if given is None or numbered_from_zero(given):
         return None
     return before.append(given)
 
 
-def following(index: Any, count: int) -> Any:
+def following(index: Index, count: int) -> Index | None:
     """The times of so many rows after the last one; None for names and for unequal steps."""
     kind, last, ahead = _kind(index), index[-1], range(1, count + 1)
     if kind == "numbers" and len(index) > 1:
@@ -164,7 +168,7 @@ def following(index: Any, count: int) -> Any:
     return None if step is None else type(index)([last + k * step for k in ahead])
 
 
-def _step(index: Any) -> Any:
+def _step(index: Index) -> Any:
     """The step from row to row of dates or durations; None where it varies."""
     if index.freq is not None:
         return index.freq
@@ -174,15 +178,15 @@ def _step(index: Any) -> Any:
     return index[1] - index[0] if len(steps) and not np.ptp(steps) else None
 
 
-def _kind(index: Any) -> str:
+def _kind(index: Index) -> str:
     kind = KINDS.get(type(index).__name__)
     if kind is None:
-        numbers = getattr(index, "dtype", np.dtype(object)).kind in "iuf"
-        return "numbers" if numbers else "names"
-    return f"{kind} with a time zone" if getattr(index, "tz", None) is not None else kind
+        return "numbers" if index.dtype.kind in "iuf" else "names"
+    zoned = type(index).__name__ == "DatetimeIndex" and index.tz is not None
+    return f"{kind} with a time zone" if zoned else kind
 
 
-def _gap(index: Any, kind: str) -> tuple[int | None, str]:
+def _gap(index: Index, kind: str) -> tuple[int | None, str]:
     """First irregular time step: the row before it, or None; and the usual step as text."""
     unknown = "..."
     if len(index) < 2 or kind == "names":
@@ -203,7 +207,7 @@ def _gap(index: Any, kind: str) -> tuple[int | None, str]:
     return (int(jumps[0]) if len(jumps) else None), unknown
 
 
-def _missing_business_day(index: Any) -> int | None:
+def _missing_business_day(index: Index) -> int | None:
     """The row after which a business day is missing; None where rows are of other days too."""
     if type(index).__name__ != "DatetimeIndex":
         return None
@@ -214,7 +218,7 @@ def _missing_business_day(index: Any) -> int | None:
     return int(jumps[0]) if len(jumps) else None
 
 
-def _places(expected: Any, given: Any, kind: str) -> np.ndarray:
+def _places(expected: Index, given: Index, kind: str) -> np.ndarray:
     """Positions of times in a table, -1 for those that are not there."""
     if kind != "numbers" or len(given) < 2:
         return np.asarray(given.get_indexer(expected))
@@ -222,7 +226,7 @@ def _places(expected: Any, given: Any, kind: str) -> np.ndarray:
     return np.asarray(given.get_indexer(expected, method="nearest", tolerance=ROUNDING * step))
 
 
-def _check_new(name: str, given: Any, before: Any) -> None:
+def _check_new(name: str, given: Index, before: Index) -> None:
     """Refuses rows that are among those of a fit, or before its last one."""
     repeated = np.flatnonzero(given.isin(before))
     if len(repeated):
@@ -237,6 +241,6 @@ def _check_new(name: str, given: Any, before: Any) -> None:
         )
 
 
-def _span(index: Any) -> str:
+def _span(index: Index) -> str:
     first = str(index[0])
     return first if len(index) == 1 else f"{first} to {index[-1]}"

@@ -17,6 +17,11 @@ def one_of(name: str, value: object, known: Collection[str]) -> str:
     return value
 
 
+def is_word(value: object, word: str) -> bool:
+    """True if a value is this word; it may be an array, which compares by entries."""
+    return isinstance(value, str) and value == word
+
+
 def whole(name: str, value: object, least: int, otherwise: str = "") -> int:
     """The value as an int, if it is a whole number that is large enough.
 

@@ -273,15 +273,15 @@ class FileJournal:
 
 def _difference(name: str, kept: Any, now: Any) -> str:
     """Description of a part of the problem that differs from the checkpoint's, or nothing."""
-    if isinstance(now, np.ndarray):
-        near = isinstance(kept, np.ndarray) and kept.shape == now.shape
-        same = near and np.allclose(kept, now, rtol=ROUNDING, atol=0.0, equal_nan=True)
+    array = isinstance(now, np.ndarray)
+    if array and kept is not None and np.shape(kept) == now.shape:
+        same = np.allclose(kept, now, rtol=ROUNDING, atol=0.0, equal_nan=True)
     else:
-        same = kept == now
+        same = not array and kept == now
     if same:
         return ""
     texts = (str(kept), str(now))
     quotable = all(len(t) <= SHORT and "\n" not in t and "sha256" not in t for t in texts)
-    if isinstance(now, np.ndarray) or not quotable:
+    if array or not quotable:
         return f"{name} not the same"
     return f"{name} {texts[0]} there, {texts[1]} now"

@@ -9,13 +9,14 @@ Loading executes nothing from the file: a class is looked up by name among the p
 its fields are set without calling any of its code.
 """
 
+import functools
 import hashlib
 import json
 import math
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
@@ -38,6 +39,8 @@ from cavity.persistence.known_classes import (
 from cavity.persistence.typed_values import WrongValue, field_types, typed
 
 FORMAT = "cavity/1"
+# A value of JSON.
+Json = dict[str, Any] | list[Any] | str | int | float | None
 
 
 # ------------------------------------------------------------------------------- writing
@@ -45,7 +48,7 @@ FORMAT = "cavity/1"
 
 def save_module(
     path: str | Path,
-    module: Any,
+    module: object,
     description: Mapping[str, Any],
     *,
     classes: Classes | None = None,
@@ -73,7 +76,7 @@ def save_module(
     path = Path(path)
     arrays: dict[str, np.ndarray] = {}
     names = {cls: name for name, cls in with_known(classes).items()}
-    structure = _describe(module, "model", names, arrays)
+    structure = _describe(module, _Place("model", names, arrays))
     about = json.dumps({"module": structure, "about": _plain(description)}, allow_nan=False)
     metadata = {"format": FORMAT, "description": about, "sha256": _digest(about, arrays)}
     data = _ordered(to_bytes(arrays, metadata))
@@ -84,11 +87,12 @@ def save_module(
         raise StorageError(f"cannot write {path}: {reason(error)}", kind="io") from None
 
 
-def can_be_held(value: Any, classes: Classes | None = None) -> bool:
+def can_be_held(value: object, classes: Classes | None = None) -> bool:
     """True if a file gives a value back as it is."""
     known, arrays = with_known(classes), dict[str, np.ndarray]()
     try:
-        structure = _describe(value, "", {cls: name for name, cls in known.items()}, arrays)
+        names = {cls: name for name, cls in known.items()}
+        structure = _describe(value, _Place("", names, arrays))
         _build(structure, known, arrays, set(arrays))
     except (StorageError, WrongValue):
         return False
@@ -126,38 +130,78 @@ def _digest(description: str, arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _describe(
-    node: Any, name: str, names: Mapping[type, str], arrays: dict[str, np.ndarray]
-) -> Any:
+class _Place(NamedTuple):
+    """The place of a node in a model that is written.
+
+    Attributes:
+        name: dotted name.
+        names: of the classes that a file may name.
+        arrays: those of the model so far, by dotted name.
+    """
+
+    name: str
+    names: Mapping[type, str]
+    arrays: dict[str, np.ndarray]
+
+    def inside(self, value: object, part: str | int) -> Json:
+        """The JSON form of a part of the node."""
+        return _describe(value, self._replace(name=f"{self.name}.{part}"))
+
+
+@functools.singledispatch
+def _describe(node: object, place: _Place) -> Json:
     """The JSON form of one node of a model; its arrays are put under dotted names."""
-
-    def inside(value: Any, part: Any) -> Any:
-        return _describe(value, f"{name}.{part}", names, arrays)
-
-    match node:
-        case None | bool() | int() | str():
-            return node
-        case np.generic() | np.ndarray() | jax.Array():
-            arrays[name] = _stored(node, name)
-            return {"array": name}
-        case float():
-            return node if math.isfinite(node) else {"float": str(node)}
-        case tuple() | list() if type(node) in (tuple, list):
-            return {type(node).__name__: [inside(value, i) for i, value in enumerate(node)]}
-        case dict() if all(isinstance(key, str) for key in node):
-            return {"dict": {key: inside(value, key) for key, value in node.items()}}
-    if type(node) in names:
-        values = {field: inside(getattr(node, field), field) for field in fields_of(type(node))}
-        return {"class": names[type(node)], "fields": values}
-    own = type(node).__name__
+    kind = type(node)
+    if kind in place.names:
+        values = {field: place.inside(getattr(node, field), field) for field in fields_of(kind)}
+        return {"class": place.names[kind], "fields": values}
     raise StorageError(
-        f"{name} is a {own}, which a model file cannot hold: models are built of this package's "
-        "public classes, arrays, numbers, strings, tuples and None; for a class of your own, pass "
-        f'classes={{"{own}": {own}}} to save and load'
+        f"{place.name} is a {kind.__name__}, which a model file cannot hold: models are built of "
+        "this package's public classes, arrays, numbers, strings, tuples and None; for a class of "
+        f'your own, pass classes={{"{kind.__name__}": {kind.__name__}}} to save and load'
     )
 
 
-def _stored(array: Any, name: str) -> np.ndarray:
+_of_class = _describe.dispatch(object)
+
+
+@_describe.register(type(None))
+@_describe.register(int)
+@_describe.register(str)
+def _(node: int | str | None, place: _Place) -> Json:
+    return node
+
+
+@_describe.register(np.generic)
+@_describe.register(np.ndarray)
+@_describe.register(jax.Array)
+def _(node: np.generic | np.ndarray | jax.Array, place: _Place) -> Json:
+    place.arrays[place.name] = _stored(node, place.name)
+    return {"array": place.name}
+
+
+@_describe.register(float)
+def _(node: float, place: _Place) -> Json:
+    return node if math.isfinite(node) else {"float": str(node)}
+
+
+@_describe.register(tuple)
+@_describe.register(list)
+def _(node: tuple | list, place: _Place) -> Json:
+    word = {tuple: "tuple", list: "list"}.get(type(node))
+    if word is None:
+        return _of_class(node, place)
+    return {word: [place.inside(value, i) for i, value in enumerate(node)]}
+
+
+@_describe.register(dict)
+def _(node: dict, place: _Place) -> Json:
+    if not all(isinstance(key, str) for key in node):
+        return _of_class(node, place)
+    return {"dict": {key: place.inside(value, key) for key, value in node.items()}}
+
+
+def _stored(array: np.generic | np.ndarray | jax.Array, name: str) -> np.ndarray:
     """An array as it is kept: floats in float64, in C order, bytes in little-endian order."""
     values = np.asarray(array)
     if np.issubdtype(values.dtype, np.floating):
@@ -171,17 +215,26 @@ def _stored(array: Any, name: str) -> np.ndarray:
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain(description: Mapping[str, Any]) -> Json:
     """A description as JSON values: tuples and arrays as lists, non-finite numbers as null."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
-        return _plain(np.asarray(value).tolist())
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return str(value) if isinstance(value, Path) else value
+    text = json.dumps(description, default=_as_json)
+    return json.loads(text, parse_constant=lambda _: None)
+
+
+@functools.singledispatch
+def _as_json(value: object) -> Json:
+    """A value of which JSON knows nothing; of arrays lists."""
+    return np.asarray(value).tolist()
+
+
+@_as_json.register(Path)
+def _(value: Path) -> str:
+    return str(value)
+
+
+@_as_json.register(Mapping)
+def _(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {**value}
 
 
 # ------------------------------------------------------------------------------- reading
@@ -231,7 +284,7 @@ def damaged(path: str | Path, what: str) -> str:
     return f"{path} is damaged or not a model file: {what}; save the model again or use a copy"
 
 
-def _no_number(word: str) -> Any:
+def _no_number(word: str) -> NoReturn:
     """Refuses NaN and infinities, which JSON does not have and Python reads."""
     raise WrongValue(f"its description has {word} among its numbers")
 
@@ -272,29 +325,38 @@ def _arrays(path: Path, data: bytes) -> dict[str, np.ndarray]:
         ) from None
 
 
-def _build(node: Any, classes: Classes, arrays: Mapping[str, np.ndarray], unused: set) -> Any:
+def _build(node: Any, classes: Classes, arrays: Mapping[str, np.ndarray], unused: set) -> object:
     """Inverse of `_describe`; names of arrays that were met leave `unused`."""
 
-    def inside(value: Any) -> Any:
+    def inside(value: Json) -> object:
         return _build(value, classes, arrays, unused)
 
-    match node:
-        case None | bool() | int() | float() | str():
-            return node
-        case {"array": str(name), **rest} if name in arrays and not rest:
-            unused.discard(name)
-            return arrays[name]
-        case {"float": "inf" | "-inf" | "nan" as value}:
+    if isinstance(node, _ITSELF):
+        return node
+    kind = next(iter(node), "") if isinstance(node, dict) else ""
+    value: Any = node[kind] if kind else None
+    whole = not kind or {*node} == {kind, *_BESIDE.get(kind, ())}
+    if whole and isinstance(value, _FORMS.get(kind, ())):
+        if kind == "array" and value in arrays:
+            unused.discard(value)
+            return arrays[value]
+        if kind == "float" and value in ("inf", "-inf", "nan"):
             return float(value)
-        case {"tuple": list(values)}:
-            return tuple(inside(value) for value in values)
-        case {"list": list(values)}:
-            return [inside(value) for value in values]
-        case {"dict": dict(items)}:
-            return {key: inside(value) for key, value in items.items()}
-        case {"class": str(name), "fields": dict(fields), **rest} if not rest:
-            return _instance(name, {k: inside(v) for k, v in fields.items()}, classes)
+        if kind in ("tuple", "list"):
+            found = [inside(each) for each in value]
+            return tuple(found) if kind == "tuple" else found
+        if kind == "dict":
+            return {key: inside(each) for key, each in value.items()}
+        if kind == "class":
+            fields = typed(node["fields"], dict[str, Any], "fields")
+            return _instance(value, {k: inside(v) for k, v in fields.items()}, classes)
     raise WrongValue(f"it describes its parts in an unknown way: {str(node)[:80]}")
+
+
+# The forms of nodes in JSON: what stands for itself, what follows a word, and beside it.
+_ITSELF = (type(None), bool, int, float, str)
+_FORMS = {"array": str, "float": str, "tuple": list, "list": list, "dict": dict, "class": str}
+_BESIDE = {"class": ("fields",)}
 
 
 def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:

@@ -33,6 +33,7 @@ Whole = Annotated[int, (-math.inf, math.inf)]
 Large = Annotated[int, (0, math.inf)]
 NotNegative = Annotated[float, (0.0, math.inf)]
 Share = Annotated[float, (0.0, 1.0)]
+_ARRAYS = np.ndarray | np.generic | jax.Array | float
 KINDS = {"f": "Float", "i": "Int", "u": "Int", "b": "Bool"}
 
 
@@ -40,7 +41,7 @@ class WrongValue(ValueError):
     """A value that is not what it should be; the message says where."""
 
 
-def typed(value: Any, annotation: Any, name: str) -> Any:
+def typed(value: object, annotation: Any, name: str) -> Any:
     """A value as its annotation wants it: sequences as tuples or lists, records as dataclasses.
 
     Args:
@@ -81,16 +82,21 @@ def _hints(cls: Any) -> Mapping[str, Any]:
     return typing.get_type_hints(cls, include_extras=True)
 
 
-def _wrong(value: Any, expected: str, name: str) -> WrongValue:
+def _wrong(value: object, expected: str, name: str) -> WrongValue:
     return WrongValue(f"{name} is {reprlib.repr(value)}, which is not {expected}")
+
+
+def _need(value: Any, kinds: Any, expected: str, name: str) -> Any:
+    """The value, if it is of these kinds; truth values are whole numbers in Python alone."""
+    if not isinstance(value, kinds) or (kinds is not bool and isinstance(value, bool)):
+        raise _wrong(value, expected, name)
+    return value
 
 
 def _plain(value: Any, annotation: Any, name: str) -> Any:
     kinds, expected = _PLAIN[annotation]
-    # truth values are whole numbers in Python
-    if not isinstance(value, kinds) or (isinstance(value, bool) and annotation is not bool):
-        raise _wrong(value, expected, name)
-    if annotation is float and not isinstance(value, str) and math.isnan(value):
+    _need(value, kinds, expected, name)
+    if annotation is float and math.isnan(value):
         raise _wrong(value, expected, name)
     return value
 
@@ -105,16 +111,15 @@ _PLAIN: dict[Any, tuple[Any, str]] = {
 }
 
 
-def _array(value: Any, annotation: Any, name: str) -> Any:
+def _array(value: object, annotation: Any, name: str) -> Any:
     """An array of the kind that is wanted; how many axes it has is seen where it is used."""
     kind = KINDS.get(np.asarray(value).dtype.kind, "other")
-    number = isinstance(value, np.ndarray | np.generic | jax.Array | float)
-    if not number or not annotation.__name__.startswith(kind):
+    if not annotation.__name__.startswith(kind):
         raise _wrong(value, "an array of numbers", name)
-    return value
+    return _need(value, _ARRAYS, "an array of numbers", name)
 
 
-def _instance(value: Any, annotation: type, name: str) -> Any:
+def _instance(value: object, annotation: type, name: str) -> Any:
     try:
         right = isinstance(value, annotation)
     except TypeError:  # of what cannot be asked
@@ -140,8 +145,7 @@ def _record(value: Mapping[str, Any], cls: type, name: str) -> Any:
 
 def _dictionary(value: Any, hints: Mapping[str, Any], needed: Any, name: str) -> dict[str, Any]:
     """A dictionary with values of these kinds; others in it are not looked at."""
-    if not isinstance(value, Mapping):
-        raise _wrong(value, "a record", name)
+    _need(value, Mapping, "a record", name)
     missing = sorted(set(needed) - set(value))
     if missing:
         raise WrongValue(f"{name} has no {missing[0]}")
@@ -149,7 +153,7 @@ def _dictionary(value: Any, hints: Mapping[str, Any], needed: Any, name: str) ->
     return {**value, **known}
 
 
-def _union(value: Any, annotation: Any, name: str) -> Any:
+def _union(value: object, annotation: Any, name: str) -> Any:
     choices = get_args(annotation)
     if value is None and type(None) in choices:
         return None
@@ -160,7 +164,7 @@ def _union(value: Any, annotation: Any, name: str) -> Any:
     return typed(value, last, name)  # whose complaint is as good as any
 
 
-def _literal(value: Any, annotation: Any, name: str) -> Any:
+def _literal(value: object, annotation: Any, name: str) -> Any:
     choices = get_args(annotation)
     if not isinstance(value, str | int | bool | None) or value not in choices:
         raise _wrong(value, f"one of {', '.join(map(str, choices))}", name)
@@ -169,8 +173,7 @@ def _literal(value: Any, annotation: Any, name: str) -> Any:
 
 def _sequence(value: Any, annotation: Any, name: str) -> Any:
     kind, inside = get_origin(annotation), get_args(annotation)
-    if not isinstance(value, list | tuple):
-        raise _wrong(value, "a list", name)
+    _need(value, list | tuple, "a list", name)
     each = inside[:1] * len(value) if kind is list or inside[-1] is Ellipsis else inside
     if len(each) != len(value):
         raise _wrong(value, f"a list of {len(each)}", name)
@@ -179,13 +182,14 @@ def _sequence(value: Any, annotation: Any, name: str) -> Any:
 
 
 def _mapping(value: Any, annotation: Any, name: str) -> Any:
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise _wrong(value, "a record", name)
+    for key in _need(value, Mapping, "a record", name):
+        if not isinstance(key, str):
+            raise _wrong(value, "a record", name)
     _, each = get_args(annotation)
     return {key: typed(item, each, f"{name}.{key}") for key, item in value.items()}
 
 
-def _bounded(value: Any, annotation: Any, name: str) -> Any:
+def _bounded(value: object, annotation: Any, name: str) -> Any:
     inside, *limits = get_args(annotation)
     found = _plain(value, inside, name)
     for low, high in limits:
@@ -194,7 +198,7 @@ def _bounded(value: Any, annotation: Any, name: str) -> Any:
     return found
 
 
-def _required(value: Any, annotation: Any, name: str) -> Any:
+def _required(value: object, annotation: Any, name: str) -> Any:
     return typed(value, get_args(annotation)[0], name)
 
 

@@ -2,17 +2,12 @@
 
 import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from cavity.drawing.axes import Axes, Figure, SubFigure
 from cavity.numerics.text import plural
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-else:
-    Axes = Figure = SubFigure = Any
 
 D = TypeVar("D", bound="AbstractDisplay")
 

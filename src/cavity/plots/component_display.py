@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Axes
 from cavity.kernels.base import AbstractKernel, Active
 from cavity.learning.diagnostics.kernel_components import KernelComponents, kernel_components
 from cavity.learning.double_precision import in_double
@@ -21,11 +21,6 @@ from cavity.report.figures import MOST_TICKS, thinned
 from cavity.report.slices import Slice, blocks
 from cavity.report.slices import slices as slices_along
 from cavity.report.subject import Subject
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 POINTS = 200
 

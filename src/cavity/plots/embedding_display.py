@@ -1,24 +1,22 @@
 """The rows of a table in a latent space."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Axes
 from cavity.estimators.embedding import GPEmbedding
+from cavity.estimators.frames import colour_name
 from cavity.estimators.latent_map import Gaussians, LatentMap, Standardised
 from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.subjects import checked, posterior_of
 from cavity.report.figures import thinned
 from cavity.report.latent_figures import MOST_ROWS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -93,7 +91,7 @@ class EmbeddingDisplay(AbstractDisplay):
             values = np.asarray(colour).tolist()
             if len(values) != len(points):
                 raise ValueError(f"colour has {len(values)} entries, there are {len(points)} rows")
-        name = str(getattr(colour, "name", None) or "colour")
+        name = colour_name(colour)
         spread = None if std is None else np.asarray(std, float)
         return cls(points, spread, values, name).plot(ax)
 
@@ -105,16 +103,20 @@ class EmbeddingDisplay(AbstractDisplay):
         drawing.embedding(ax, self.mean[rows], std, colour, self.name)
 
 
+@functools.singledispatch
 def _latent(model: object, X: object) -> Gaussians:
     """Latent points of the rows of the fit, or of others."""
-    if isinstance(model, GPEmbedding):
-        if X is None:
-            return Gaussians(model.embedding_, model.embedding_std_)
-        return Gaussians(*model.transform(X, return_std=True))
     posterior = posterior_of(model)
     columns = np.ones(posterior.outputs)
     latent = LatentMap(posterior, Standardised(0.0 * columns, columns))
     return latent.latent if X is None else latent.transform(np.asarray(X, float))
+
+
+@_latent.register(GPEmbedding)
+def _(model: GPEmbedding, X: object) -> Gaussians:
+    if X is None:
+        return Gaussians(model.embedding_, model.embedding_std_)
+    return Gaussians(*model.transform(X, return_std=True))
 
 
 embedding = EmbeddingDisplay.from_estimator

@@ -1,20 +1,14 @@
 """The evidence in the course of learning."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity.drawing import MODEL
+from cavity.drawing.axes import Axes
 from cavity.learning.double_precision import in_double
-from cavity.learning.results.result import Inference
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.subjects import checked
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -48,7 +42,8 @@ class EvidenceDisplay(AbstractDisplay):
                 a fit without iterations.
         """
         checked(model, "evidence")
-        history = getattr(model, "history" if isinstance(model, Inference) else "history_", ())
+        known = vars(model)
+        history = known.get("history", known.get("history_", ()))
         if not len(history):
             raise ValueError(
                 "nothing was learned from iteration to iteration here: cavity.plots.evidence is "

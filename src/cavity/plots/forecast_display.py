@@ -1,26 +1,24 @@
 """The forecast of a time series, behind its last rows."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, NamedTuple
+import functools
+from typing import NamedTuple
 
 import numpy as np
 
 from cavity import drawing
 from cavity.drawing import MODEL
+from cavity.drawing.axes import Axes
 from cavity.drawing.style import ink
 from cavity.estimators.forecaster import GPForecaster
+from cavity.estimators.frames import Index
 from cavity.estimators.latent_map import Standardised
 from cavity.estimators.time_map import TimeMap
 from cavity.estimators.times import following
 from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay, percent
 from cavity.plots.curves import check_level
-from cavity.plots.subjects import checked, place_among, posterior_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
+from cavity.plots.subjects import checked, data_of, place_among, posterior_of
 
 STEPS, PAST = 20, 100  # ahead, and rows before them, where no number is given
 
@@ -114,10 +112,7 @@ class ForecastDisplay(AbstractDisplay):
             )
         ends = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
         which = target, series
-        if isinstance(model, GPForecaster):
-            rows = _of_estimator(model, int(fh), X, which, ends)
-        else:
-            rows = _of_result(model, int(fh), X, which, ends)
+        rows = _rows_of(model, int(fh), X, which, ends)
         came, dated = None, rows.times is not None
         if y is not None:
             given = np.atleast_2d(np.asarray(y, float).T).T
@@ -164,12 +159,16 @@ class ForecastDisplay(AbstractDisplay):
         self._legend()
 
 
+@functools.singledispatch
 def _names(model: object) -> list[str]:
     """The names of the outputs."""
-    if isinstance(model, GPForecaster):
-        return [*model.rows_and_names[1]]
     count = posterior_of(model).outputs
     return [f"y{i}" for i in range(count)] if count > 1 else ["y"]
+
+
+@_names.register(GPForecaster)
+def _(model: GPForecaster) -> list[str]:
+    return [*model.rows_and_names[1]]
 
 
 def _place(model: object, target: object) -> int:
@@ -187,10 +186,31 @@ def _place(model: object, target: object) -> int:
     return 0 if target is None else place_among("output", target, names)
 
 
-def _of_estimator(
+@functools.singledispatch
+def _rows_of(
+    model: object, steps: int, X: object, which: tuple[object, object], ends: np.ndarray
+) -> _Rows:
+    """The rows of a result, or of a fitted forecaster."""
+    posterior, place = posterior_of(model), _place(model, which[0])
+    if which[1] is not None:
+        raise ValueError("series are labels of a GPForecaster: leave series out")
+    every = Standardised(np.zeros(posterior.outputs), np.ones(posterior.outputs))
+    controls = Standardised(np.zeros(posterior.n_inputs), np.ones(posterior.n_inputs))
+    told = TimeMap(posterior, every, controls).forecast(
+        steps, None if X is None else np.asarray(X, float)
+    )
+    mean, band = told.moments().mean[:, place], told.quantiles(ends)[:, place]
+    data, past = data_of(model), np.zeros(0)
+    if data is not None:
+        rows = np.asarray(data.rows.y, float)[: int(data.length)]
+        past = rows.reshape(len(rows), -1)[:, place]
+    return _Rows(past, mean, band.T, None, _names(model)[place])
+
+
+@_rows_of.register(GPForecaster)
+def _(
     model: GPForecaster, steps: int, X: object, which: tuple[object, object], ends: np.ndarray
 ) -> _Rows:
-    """The rows of a fitted forecaster."""
     target, series = which
     place, data = _place(model, target), model.rows_and_names[0]
     past, horizon = data.y, np.arange(1, steps + 1)
@@ -213,33 +233,14 @@ def _of_estimator(
     return _Rows(past[:, place], mean, band.T, _times(data.index, steps), name)
 
 
-def _of_result(
-    model: object, steps: int, X: object, which: tuple[object, object], ends: np.ndarray
-) -> _Rows:
-    """The rows of a result."""
-    posterior, place = posterior_of(model), _place(model, which[0])
-    if which[1] is not None:
-        raise ValueError("series are labels of a GPForecaster: leave series out")
-    every = Standardised(np.zeros(posterior.outputs), np.ones(posterior.outputs))
-    controls = Standardised(np.zeros(posterior.n_inputs), np.ones(posterior.n_inputs))
-    told = TimeMap(posterior, every, controls).forecast(
-        steps, None if X is None else np.asarray(X, float)
-    )
-    mean, band = told.moments().mean[:, place], told.quantiles(ends)[:, place]
-    data, past = getattr(model, "data", None), np.zeros(0)
-    if data is not None:
-        rows = np.asarray(data.rows.y, float)[: int(data.length)]
-        past = rows.reshape(len(rows), -1)[:, place]
-    return _Rows(past, mean, band.T, None, _names(model)[place])
-
-
-def _times(index: object, steps: int) -> np.ndarray | None:
+def _times(index: Index | None, steps: int) -> np.ndarray | None:
     """Dates of the rows of a fit and of the next; None without, and where they cannot go on."""
     after = None if index is None else following(index, steps)
-    if after is None:
+    if index is None or after is None:
         return None
-    stamps = [getattr(part, "to_timestamp", lambda part=part: part)() for part in (index, after)]
-    both = np.concatenate([np.asarray(part) for part in stamps])
+    if type(index).__name__ == "PeriodIndex":
+        index, after = index.to_timestamp(), after.to_timestamp()
+    both = np.concatenate([np.asarray(part) for part in (index, after)])
     return both if np.issubdtype(both.dtype, np.datetime64) else None
 
 

@@ -1,12 +1,12 @@
 """The function of a single column, with its bands and the data."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity import drawing
+from cavity.drawing.axes import Axes
 from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay, percent
 from cavity.plots.curves import Curve, check_level, curves
@@ -14,11 +14,6 @@ from cavity.plots.subjects import check_no_pixels, subject_of, target_of
 from cavity.report.figure_data import along_only_input
 from cavity.report.figures import MOST_DATA, thinned
 from cavity.report.subject import Subject
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 
 @dataclasses.dataclass(eq=False, repr=False)

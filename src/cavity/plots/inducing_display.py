@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity import drawing
 from cavity.drawing import ACCENT, FAINT
+from cavity.drawing.axes import Axes
 from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.function_display import FunctionDisplay
@@ -15,11 +15,6 @@ from cavity.plots.subjects import check_no_pixels, listed, place_among, subject_
 from cavity.report.figure_data import inducing_points as points_of
 from cavity.report.figures import MOST_DATA, thinned
 from cavity.report.subject import Subject
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -1,10 +1,10 @@
 """The inducing patches of models of images."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.drawing.axes import Axes
 from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.subjects import subject_of
@@ -15,11 +15,6 @@ from cavity.report.image_figures import (
     patch_model,
     telling_patches,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity import drawing
 from cavity.drawing import BANDS
+from cavity.drawing.axes import Axes
 from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay
 from cavity.plots.subjects import place_among, subject_of, target_of
@@ -15,11 +15,6 @@ from cavity.report.class_figures import ClassOutcome
 from cavity.report.figure_data import coverage_of
 from cavity.report.outcomes import Outcome
 from cavity.report.subject import Subject
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 
 def outcome_of(

@@ -1,11 +1,11 @@
 """The relevance of columns, or of latent dimensions."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Axes
 from cavity.estimators.layers import last_functions
 from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay
@@ -13,11 +13,6 @@ from cavity.plots.subjects import check_no_pixels, checked, posterior_of, subjec
 from cavity.report.parameters import Relevance, of_units, relevances
 from cavity.report.subject import Subject
 from cavity.tables.coefficients import model_coefficients
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 MOST_PARTS = 6
 BY_COEFFICIENT, BY_SHARE = "|coefficient| × spread", "share of the variation, %"

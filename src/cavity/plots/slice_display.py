@@ -1,11 +1,12 @@
 """A model along one of several columns each: slices, and partial effects."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Axes
 from cavity.learning.double_precision import in_double
 from cavity.plots.base import AbstractDisplay, on_one_scale
 from cavity.plots.curves import Curve, check_level, curves, partial_curves
@@ -16,11 +17,6 @@ from cavity.report.figures import MOST_TICKS, thinned
 from cavity.report.slices import Slice
 from cavity.report.slices import slices as slices_along
 from cavity.report.subject import Subject
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
 
 MOST_SLICES = 8  # drawn without being asked for
 POINTS, FEW_POINTS = 60, 25  # along a numeric column; of an average over rows

@@ -1,22 +1,21 @@
 """Models that are drawn: fitted estimators, results and posteriors, in one form."""
 
 import difflib
+import functools
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cavity.columns.encoder import Column
 from cavity.estimators.base import AbstractPredictor, to_numpy
-from cavity.estimators.embedding import GPEmbedding
-from cavity.estimators.forecaster import GPForecaster
+from cavity.estimators.kept import AbstractKept
 from cavity.estimators.layers import layers_of, weight_priors
 from cavity.kernels.sum_over import plain_columns
+from cavity.learning.data.training_data import Data
 from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import number_of_classes
 from cavity.likelihoods.support import Support
-from cavity.models.base import AbstractModel
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.models.network.network import Network
 from cavity.models.posterior import AbstractPosterior
@@ -42,53 +41,81 @@ def checked(model: object, kind: str) -> str:
         NotFittedError: for an estimator before `fit`.
         ValueError: for a picture that the model has no meaning for.
     """
-    from sklearn.utils.validation import check_is_fitted
-
-    if isinstance(model, AbstractPredictor | GPEmbedding | GPForecaster):
-        check_is_fitted(model, "posterior_")
-        word, called = model.family.word, f"a {type(model).__name__}"
-    else:
-        word = _word_of(posterior_of(model))
-        called = family_of_word(word).called
+    word, called = _family_of(model)
     check_kind(kind, word, called)
     return word
 
 
-def _word_of(posterior: Any) -> str:
+@functools.singledispatch
+def _family_of(model: object) -> tuple[str, str]:
+    """The word of the family of a model, and what one of its models is called."""
+    word = _word_of(posterior_of(model))
+    return word, family_of_word(word).called
+
+
+@_family_of.register(AbstractKept)
+def _(model: AbstractKept) -> tuple[str, str]:
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model, "posterior_")
+    return model.family.word, f"a {type(model).__name__}"
+
+
+@functools.singledispatch
+def _word_of(posterior: AbstractPosterior) -> str:
     """The word of the family that models like that of a posterior are of."""
-    if isinstance(posterior, LatentPosterior | StateSpacePosterior):
-        return "latent" if isinstance(posterior, LatentPosterior) else "state-space"
-    if isinstance(posterior.model, Network):
-        return "network"
-    if weight_priors(posterior.model):
-        return "linear"
-    return "deep" if layers_of(posterior.model) else "gp"
+    model = posterior.model
+    if weight_priors(model):
+        return "network" if isinstance(model, Network) else "linear"
+    return "deep" if layers_of(model) else "gp"
 
 
+@_word_of.register(LatentPosterior)
+def _(posterior: LatentPosterior) -> str:
+    return "latent"
+
+
+@_word_of.register(StateSpacePosterior)
+def _(posterior: StateSpacePosterior) -> str:
+    return "state-space"
+
+
+@functools.singledispatch
 def posterior_of(model: object) -> Any:
     """The posterior of a result, of itself or of a fitted estimator.
 
     Raises:
         TypeError: for anything else.
     """
-    if isinstance(model, Inference):
-        return model.posterior
-    if isinstance(model, AbstractPosterior | LatentPosterior | StateSpacePosterior):
-        return model
-    if isinstance(model, AbstractPredictor | GPEmbedding | GPForecaster):
-        return model.posterior_
     raise TypeError(
         "cavity.plots takes a fitted estimator such as GPRegressor, a result of cavity.fit or "
         f"cavity.infer, or a posterior; given {type(model).__name__}{_hint(model)}"
     )
 
 
+@posterior_of.register(Inference)
+def _(model: Inference) -> Any:
+    return model.posterior
+
+
+@posterior_of.register(AbstractPosterior)
+@posterior_of.register(LatentPosterior)
+@posterior_of.register(StateSpacePosterior)
+def _(model: Any) -> Any:
+    return model
+
+
+@posterior_of.register(AbstractKept)
+def _(model: Any) -> Any:
+    return model.posterior_
+
+
 def _hint(model: object) -> str:
     """Advice where something else is given."""
     names = {base.__name__ for base in type(model).__mro__}
-    if isinstance(model, str | Path):
+    if names & {"str", "Path"}:
         return f": give cavity.load({str(model)!r})"
-    if isinstance(model, AbstractModel):
+    if "AbstractModel" in names:
         return ", which is not fitted: give the result of cavity.fit(model, X, y)"
     if "Axes" in names:
         return "; pictures of arrays on axes are in cavity.drawing"
@@ -168,12 +195,23 @@ def table_model_of(posterior: Any) -> TableModel:
 _SIDES = ("noise_variance", "exposure")
 
 
+@functools.singledispatch
+def data_of(model: object) -> Data | None:
+    """The data that a result was inferred from; None of anything else."""
+    return None
+
+
+@data_of.register(Inference)
+def _(model: Inference) -> Data | None:
+    return model.data
+
+
 def _rows_of_result(
     model: object, X: object, y: object, side: dict[str, Any]
 ) -> tuple[np.ndarray, np.ndarray | None, dict[str, np.ndarray]]:
     """Rows as they were given, or those that a result was inferred from."""
     posterior = posterior_of(model)
-    data = model.data if isinstance(model, Inference) else None
+    data = data_of(model)
     if X is None and data is not None:
         rows = data.rows
         flat = np.asarray(rows.x, float).reshape(-1, rows.x.shape[-1])

@@ -2,23 +2,17 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Axes, Figure
 from cavity.learning.metrics.classification import Reliability, reliability, roc
 from cavity.numerics.text import plural
 from cavity.report.figures import panels
 from cavity.report.sections import Picture
 from cavity.report.slices import Slice
 from cavity.report.svg import picture
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-else:
-    Axes = Figure = Any
 
 # Charts of single classes at the most, of the most frequent ones.
 MOST_PANELS = 9

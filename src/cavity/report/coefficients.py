@@ -1,21 +1,17 @@
 """The coefficients of a linear model on a page: a table, and a picture of their intervals."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Figure
 from cavity.estimators.layers import weight_priors
 from cavity.numerics.text import plural
 from cavity.report.sections import Paragraph, Picture, Section, Table, number
 from cavity.report.svg import picture
 from cavity.tables.coefficients import model_coefficients
 from cavity.tables.table_model import TableModel
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-else:
-    Figure = Any
 
 # Outputs with a picture each, and rows of the table.
 MOST_PICTURES, MOST_ROWS = 4, 500

@@ -3,7 +3,6 @@
 import numpy as np
 
 from cavity.estimators.layers import layers_of, weight_priors
-from cavity.inducing.base import Points
 from cavity.learning.diagnostics.examination import Examination, best_place
 from cavity.learning.diagnostics.examine import examine
 from cavity.learning.double_precision import in_double
@@ -12,6 +11,7 @@ from cavity.learning.results.result import Inference
 from cavity.models.compression import is_compressed
 from cavity.persistence.errors import DataError
 from cavity.report import examination_figures as figures
+from cavity.report.figure_data import inducing_points
 from cavity.report.leave_one_out import inference_on
 from cavity.report.sections import Bullets, Paragraph, Picture, Section, Table
 from cavity.report.subject import Subject
@@ -82,11 +82,12 @@ def examine_table(
 def examined(subject: Subject) -> Section | None:
     """Section on the quality of the approximation; None where it cannot be examined."""
     fitted, table = subject.fitted, subject.encoded
-    if not subject.judged or isinstance(subject.inference, str):
+    inference = subject.inferred[0] if subject.judged else None
+    if inference is None:
         return None
     along, level = _along(fitted, table), None if len(table.X) <= MOST_ROWS else "trace"
     try:
-        found = examine_table(fitted, table, subject.inference, along, level)
+        found = examine_table(fitted, table, inference, along, level)
     except (DataError, NumericalError):
         return None
     gained = found.gains is not None and np.max(found.gains.gain) > 0.0
@@ -117,8 +118,8 @@ def _along(fitted: TableModel, table: Encoded) -> np.ndarray | None:
 
 def _inducing(fitted: TableModel, places: np.ndarray) -> np.ndarray:
     """The inducing points of a single input between the ends of some places."""
-    inducing = getattr(fitted.posterior.model, "inducing", None)
-    Z = np.asarray(inducing.Z)[:, 0] if isinstance(inducing, Points) else np.zeros(0)
+    found = inducing_points(fitted)
+    Z = np.zeros(0) if found is None else found[:, 0]
     return Z[(np.min(places) <= Z) & (np.max(places) >= Z)]
 
 

@@ -1,17 +1,11 @@
 """Pictures of what one more inducing point would gain."""
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Figure
 from cavity.report.sections import Picture
 from cavity.report.svg import picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-else:
-    Figure = Any
 
 NAME, TITLE = "point_gains", "What one more inducing point would gain"
 HOW = (

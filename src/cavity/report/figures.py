@@ -2,11 +2,11 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Axes, Figure
 from cavity.numerics.text import plural
 from cavity.report.figure_data import coverage_of
 from cavity.report.outcomes import Outcome
@@ -14,12 +14,6 @@ from cavity.report.parameters import MEASURES, Relevance
 from cavity.report.sections import Picture
 from cavity.report.slices import Slice
 from cavity.report.svg import picture
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-else:
-    Axes = Figure = Any
 
 MOST_DATA = 1_000  # points of a fit
 MOST_TICKS = 250  # of a rug
@@ -254,9 +248,7 @@ def along_inputs(
 
 
 def fit(
-    cut: Slice,
-    mean: np.ndarray,
-    quantiles: np.ndarray,
+    along: tuple[Slice, np.ndarray, np.ndarray],
     observed: np.ndarray | None,
     inducing: np.ndarray | None,
     target: str,
@@ -265,14 +257,13 @@ def fit(
     """The whole fit of one target to a single numeric input.
 
     Args:
-        cut: places along the input.
-        mean: predictive means, (n,).
-        quantiles: at `BANDS`, (n, 4).
+        along: places along the input, with predictive means (n,) and quantiles (n, 4) at `BANDS`.
         observed: targets of the table, (N,), or None.
         inducing: inducing points, (M,), or None.
         target: what is predicted.
         shown: what the line and the bands are.
     """
+    cut, mean, quantiles = along
     x, places = cut.data, cut.places
     rows = thinned(len(x), MOST_DATA)
 

@@ -1,20 +1,14 @@
 """Pictures of a state-space model: its forecasts, its states, and how these move."""
 
-from typing import TYPE_CHECKING, Any
-
 import jax.numpy as jnp
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Figure
 from cavity.learning.double_precision import in_double
 from cavity.models.deep.layer import LayerProcess
 from cavity.report.sections import Picture
 from cavity.report.svg import picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-else:
-    Figure = Any
 
 # Arrows along an axis, and points of a curve.
 ARROWS, POINTS = 14, 120

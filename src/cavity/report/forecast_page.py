@@ -3,10 +3,11 @@
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity.columns.frames import DataFrame
 from cavity.drawing import BANDS
 from cavity.estimators.time_map import Outlook
 from cavity.learning.double_precision import in_double
@@ -29,13 +30,8 @@ from cavity.report.sections import (
     number,
     percent,
 )
-from cavity.tables.forecasting import TableForecaster, columns_of
+from cavity.tables.forecasting import TableForecaster
 from cavity.tables.known_rows import NONE, Known, known_rows, marks
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 # Steps that are judged by themselves, beside all of them; pictures of outputs at the most.
 NEAR, MOST_FANS = 10, 6
@@ -219,8 +215,8 @@ def _parts(fitted: TableForecaster, table: DataFrame) -> list[Rows]:
         own = np.flatnonzero(series == place)
         y, X = np.full((len(rows), width), np.nan), np.zeros((0, len(fitted.schema.inputs)))
         if len(rows) or fitted.series is None:
-            X = columns_of(rows, fitted.schema, fitted.schema.inputs)
-            y = columns_of(rows, fitted.schema, fitted.schema.targets) if came else y
+            X = fitted.schema.numbers_in(rows, fitted.schema.inputs)
+            y = fitted.schema.numbers_in(rows, fitted.schema.targets) if came else y
         known = NONE
         if came and len(fitted.marks):
             known = known_rows(marks(np.hstack([y, X])), fitted.marks[own])

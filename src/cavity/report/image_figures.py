@@ -2,13 +2,14 @@
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Axes, Figure
 from cavity.estimators.layers import first_functions, layers_of
 from cavity.inducing.base import Points
 from cavity.inducing.sums import InBase, OfParts
@@ -23,12 +24,6 @@ from cavity.report.sections import Picture
 from cavity.report.svg import picture
 from cavity.tables.schema import Encoded
 from cavity.tables.table_model import TableModel
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-else:
-    Axes = Figure = Any
 
 # Classes that have a row of patches, patches in a row, and images that are shown.
 MOST_CLASSES, MOST_PATCHES, MOST_IMAGES = 10, 10, 4

@@ -1,20 +1,16 @@
 """Pictures of a latent space: its dimensions, and the rows in it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cavity import drawing
+from cavity.drawing.axes import Figure
 from cavity.estimators.latent_map import Gaussians
 from cavity.report.figures import thinned
 from cavity.report.sections import Picture
 from cavity.report.svg import picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-else:
-    Figure = Any
 
 MOST_ROWS = 3_000  # of a map
 

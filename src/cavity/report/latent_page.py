@@ -3,13 +3,14 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
 from cavity.columns import cells
 from cavity.columns.column_types import evidence
+from cavity.columns.frames import DataFrame
 from cavity.drawing import BANDS
 from cavity.estimators.latent_map import LatentMap
 from cavity.likelihoods.support import Support
@@ -34,11 +35,6 @@ from cavity.report.sections import (
 )
 from cavity.tables.embedding import TableEmbedding, outputs
 from cavity.tables.schema import need_column
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 # Of the check by entries held out: rows at the most, and the share of their entries.
 MOST_ROWS, SHARE = 500, 0.2
@@ -243,14 +239,11 @@ def _of_entries(outcome: Outcome) -> list[Picture]:
         "of it; bars, where there are few, are 95 % intervals. On the dashed line a prediction "
         "is exact."
     )
-    words = {
-        name: getattr(calibration, name).replace("rows", "entries") for name in ("alt", "caption")
-    }
+    alts = [each.alt.replace("rows", "entries") for each in (predicted, calibration)]
+    told = calibration.caption.replace("rows", "entries")
     return [
-        dataclasses.replace(
-            predicted, alt=predicted.alt.replace("rows", "entries"), caption=caption
-        ),
-        dataclasses.replace(calibration, **words),
+        dataclasses.replace(predicted, alt=alts[0], caption=caption),
+        dataclasses.replace(calibration, alt=alts[1], caption=told),
     ]
 
 

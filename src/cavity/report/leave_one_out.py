@@ -56,15 +56,15 @@ def inference_on(fitted: TableModel, table: Encoded) -> Inference:
     return infer_again(fitted.posterior, fitted.output_scale, *data, method=method, **settings)
 
 
-def quick_inference_on(fitted: TableModel, table: Encoded) -> Inference | str:
-    """Inference on a table where that is quick, or why there is none."""
+def quick_inference_on(fitted: TableModel, table: Encoded) -> tuple[Inference | None, str]:
+    """Inference on a table where that is quick; otherwise None, and why there is none."""
     trouble = _why_not(fitted, _method(fitted), len(table.X))
     if trouble:
-        return trouble
+        return None, trouble
     try:
-        return inference_on(fitted, table)
+        return inference_on(fitted, table), ""
     except NumericalError as error:
-        return f"inference on this table failed, {error}"
+        return None, f"inference on this table failed, {error}"
 
 
 def _method(fitted: TableModel) -> Method:
@@ -75,27 +75,27 @@ def _method(fitted: TableModel) -> Method:
 
 @in_double
 def single_rows(
-    fitted: TableModel, table: Encoded, inference: Inference | str | None = None
-) -> SingleRows | str:
-    """The rows of a table given each other, or in a sentence why they are not shown.
+    fitted: TableModel, inference: Inference | None, trouble: str
+) -> tuple[SingleRows | None, str]:
+    """The rows of a table given each other; or None, and in a sentence why they are not shown.
 
     Args:
         fitted: the model.
-        table: rows with their targets.
-        inference: on these rows, or why there is none; None to do it here.
+        inference: on these rows.
+        trouble: the reason where there is none.
     """
-    result = quick_inference_on(fitted, table) if inference is None else inference
-    if isinstance(result, str):
-        return f"There are no leave-one-out densities: {result}."
+    none = "There are no leave-one-out densities: "
+    if inference is None:
+        return None, f"{none}{trouble}."
     try:
-        densities = left_out_densities(result, fitted.output_scale)
+        densities = left_out_densities(inference, fitted.output_scale)
         precisions = None
         if capability(fitted.posterior.model.likelihood, HasHeavyTails) is not None:
-            precisions = relative(result.site_precisions().reshape(densities.shape))
+            precisions = relative(inference.site_precisions().reshape(densities.shape))
     except NumericalError as error:
-        return f"There are no leave-one-out densities: inference on this table failed, {error}."
-    caution = "" if result.converged else f"Inference did not converge: {result.message}."
-    return SingleRows(densities, precisions, caution)
+        return None, f"{none}inference on this table failed, {error}."
+    message = f"Inference did not converge: {inference.message}."
+    return SingleRows(densities, precisions, "" if inference.converged else message), ""
 
 
 def relative(precisions: np.ndarray) -> np.ndarray | None:

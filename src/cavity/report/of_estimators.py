@@ -10,6 +10,7 @@ from cavity.columns.warnings import EncodingWarnings
 from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.embedding import GPEmbedding
 from cavity.estimators.forecaster import GPForecaster
+from cavity.estimators.frames import colour_name
 from cavity.estimators.time_tables import TimeData
 from cavity.numerics.callers import warn_caller
 from cavity.report.forecast_page import write_forecast
@@ -95,7 +96,7 @@ def embedding_report(
     if colour is not None:
         if len(colour) != len(Y):
             raise ValueError(f"colour has {len(colour)} entries, X has {len(Y)} rows")
-        name = str(getattr(colour, "name", None) or COLOUR)
+        name = colour_name(colour)
         name = name if name not in columns else f"{COLOUR} of rows"
         columns[name] = np.asarray(colour).tolist()
     table = pl.DataFrame(columns, nan_to_null=True)

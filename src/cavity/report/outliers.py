@@ -8,8 +8,8 @@ import numpy as np
 
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
-from cavity.likelihoods.predictive.numerical import NumericalPredictive
 from cavity.numerics.text import plural
+from cavity.report.outcomes import Outcome
 from cavity.report.sections import Heading, Paragraph, Part, Table, number
 
 MOST_ROWS = 12
@@ -56,11 +56,7 @@ class Outliers:
 def outliers(
     likelihood: AbstractLikelihood,
     scale: float,
-    observed: np.ndarray,
-    mean: np.ndarray,
-    table: NumericalPredictive,
-    rows: np.ndarray,
-    *,
+    outcome: Outcome,
     precisions: np.ndarray | None = None,
 ) -> Outliers | None:
     """Weights of rows under a robust likelihood; None for any other likelihood.
@@ -73,15 +69,14 @@ def outliers(
     Args:
         likelihood: of the outputs divided by `scale`.
         scale: divisor of the output.
-        observed: targets, (N,).
-        mean: predictive means, (N,).
-        table: predictive distributions.
-        rows: numbers of the rows in the table, (N,).
+        outcome: targets and their predictive distributions, as tables.
         precisions: of the sites of inference on these rows, over their median, (N,).
     """
     heavy = capability(likelihood, HasHeavyTails)
     if heavy is None:
         return None
+    observed, mean, table, rows = outcome.observed, outcome.mean, outcome.table, outcome.rows
+    assert table is not None
     below = table.cdf(observed)
     tail = 2.0 * np.minimum(below, 1.0 - below)
     low, high = table.quantiles(np.array([0.025, 0.975])).T

@@ -1,6 +1,7 @@
 """Parameters of a model, with the columns of a table that they belong to."""
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -46,8 +47,7 @@ class Part(NamedTuple):
 
     def parameters(self) -> Iterator[tuple[str, np.ndarray, Units]]:
         """Name, value and units of each array of this part itself."""
-        for field in dataclasses.fields(self.kernel):
-            value = getattr(self.kernel, field.name)
+        for field, value in _fields(self.kernel):
             if eqx.is_inexact_array(value):
                 unit = field.metadata.get("units", Units())
                 if self.dimensionless:
@@ -77,23 +77,43 @@ def kernel_parts(
     ]
 
 
-def _parts(node: Any, place: Part) -> Iterator[Part]:
-    if isinstance(node, tuple | list):
-        for i, value in enumerate(node):
-            yield from _parts(value, place._replace(path=f"{place.path}.{i}"))
-    if not isinstance(node, AbstractKernel):
-        return
+@functools.singledispatch
+def _parts(node: object, place: Part) -> Iterator[Part]:
+    """The kernels in a part of a kernel; none of anything else."""
+    return iter(())
+
+
+@_parts.register(tuple)
+@_parts.register(list)
+def _(node: Sequence[object], place: Part) -> Iterator[Part]:
+    for i, value in enumerate(node):
+        yield from _parts(value, place._replace(path=f"{place.path}.{i}"))
+
+
+@_parts.register(AbstractKernel)
+def _(node: AbstractKernel, place: Part) -> Iterator[Part]:
     place = place._replace(kernel=node)
-    if not isinstance(node, Active):
-        yield place
-    else:
-        place = place._replace(columns=tuple(place.columns[d] for d in node.dims))
-    for field in dataclasses.fields(node):
-        inside = place._replace(
-            path=f"{place.path}.{field.name}",
-            dimensionless=place.dimensionless or field.metadata.get("dimensionless", False),
-        )
-        yield from _parts(getattr(node, field.name), inside)
+    yield place
+    yield from _inside(node, place)
+
+
+@_parts.register(Active)
+def _(node: Active, place: Part) -> Iterator[Part]:
+    columns = tuple(place.columns[d] for d in node.dims)
+    yield from _inside(node, place._replace(kernel=node, columns=columns))
+
+
+def _inside(node: AbstractKernel, place: Part) -> Iterator[Part]:
+    """The kernels among the fields of one."""
+    for field, value in _fields(node):
+        own = place.dimensionless or field.metadata.get("dimensionless", False)
+        inside = place._replace(path=f"{place.path}.{field.name}", dimensionless=own)
+        yield from _parts(value, inside)
+
+
+def _fields(node: Any) -> Iterator[tuple[dataclasses.Field, Any]]:
+    """The fields of a module with their values."""
+    return ((field, getattr(node, field.name)) for field in dataclasses.fields(node))
 
 
 def owners(features: Sequence[str], groups: Sequence[int] | np.ndarray | None) -> list[str]:
@@ -258,8 +278,8 @@ def parameter_rows(
     labels = model.likelihood.support is Support.LABELS
     for owner, node, dimensionless in _owners(model):
         outputs = classes if labels and owner == "mean" else targets
-        for field in dataclasses.fields(node):
-            array = np.asarray(getattr(node, field.name))
+        for field, value in _fields(node):
+            array = np.asarray(value)
             unit = Units() if dimensionless else field.metadata.get("units", Units())
             along = {0: features, 1: outputs} if unit.input else {array.ndim - 1: outputs}
             known[f"{owner}.{field.name}"] = _axes(array, along), unit
@@ -294,8 +314,8 @@ def _of_priors(model: Any, features: Sequence[str]) -> dict[str, tuple[Any, Unit
     several = len(model.priors) > 1 and isinstance(model.prior, tuple)
     for i, prior in enumerate(model.priors):
         path = f"prior.{i}" if several else "prior"
-        for field in dataclasses.fields(prior):
-            array = np.asarray(getattr(prior, field.name))
+        for field, value in _fields(prior):
+            array = np.asarray(value)
             unit = field.metadata.get("units", Units())
             known[f"{path}.{field.name}"] = _axes(array, {0: names}), unit
     return known

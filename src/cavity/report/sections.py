@@ -6,6 +6,7 @@ section gives None where it has nothing to say.
 
 import base64
 import dataclasses
+import functools
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
@@ -129,15 +130,32 @@ def figure_names(sections: Iterable[Section | None]) -> list[str]:
     return [part.name for part in parts if isinstance(part, Picture)]
 
 
+@functools.singledispatch
 def number(value: Word, digits: int = 4) -> str:
     """A number for a reader, a dash where there is none; a date as it is."""
-    if isinstance(value, str):
-        return value
-    if value is None or (isinstance(value, float) and not np.isfinite(value)):
-        return "–"
-    if isinstance(value, int | np.integer):
-        return f"{value:,}"
-    return f"{float(value):.{digits}g}"
+    raise TypeError(type(value).__name__)
+
+
+@number.register(str)
+def _(value: str, digits: int = 4) -> str:
+    return value
+
+
+@number.register(type(None))
+def _(value: None, digits: int = 4) -> str:
+    return "–"
+
+
+@number.register(int)
+@number.register(np.integer)
+def _(value: int | np.integer, digits: int = 4) -> str:
+    return f"{value:,}"
+
+
+@number.register(float)
+@number.register(np.floating)
+def _(value: float | np.floating, digits: int = 4) -> str:
+    return f"{float(value):.{digits}g}" if np.isfinite(value) else "–"
 
 
 def counted(count: int, noun: str) -> str:

@@ -77,14 +77,14 @@ class Subject:
         return row_dates(self.fitted.schema, self.encoded, row)
 
     @functools.cached_property
-    def inference(self) -> Inference | str:
-        """Inference on the rows at the learned parameters, or why there is none."""
+    def inferred(self) -> tuple[Inference | None, str]:
+        """Inference on the rows at the learned parameters, and otherwise why there is none."""
         return quick_inference_on(self.fitted, self.encoded)
 
     @functools.cached_property
-    def single_rows(self) -> SingleRows | str:
-        """Leave-one-out results, or the reason why they are not shown."""
-        return single_rows(self.fitted, self.encoded, self.inference)
+    def single_rows(self) -> tuple[SingleRows | None, str]:
+        """Leave-one-out results, and otherwise the reason why they are not shown."""
+        return single_rows(self.fitted, *self.inferred)
 
     @functools.cached_property
     def log_probabilities(self) -> np.ndarray:

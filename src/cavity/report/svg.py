@@ -4,14 +4,9 @@ import contextlib
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
 
 from cavity.drawing import ACCENT, FAINT, INK, MODEL, STYLE
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-else:
-    Figure = Any
+from cavity.drawing.axes import Figure
 
 _DARK = {INK: "#e6edf3", FAINT: "#7d8590", MODEL: "#56b4e9", ACCENT: "#f0a040"}
 

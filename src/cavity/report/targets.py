@@ -75,8 +75,8 @@ def _quality(subject: Subject, i: int) -> tuple[list[Picture], list[str]]:
             notes = [f"Calibration and residuals are not drawn for fewer than {FEW_ROWS} rows."]
         else:
             pictures = [figures.calibration(outcome), *pictures, figures.residuals(outcome)]
-    single = subject.single_rows
-    return pictures, [*notes, single] if isinstance(single, str) else notes
+    single, reason = subject.single_rows
+    return pictures, [*notes, reason] if single is None else notes
 
 
 def _class_quality(
@@ -101,19 +101,17 @@ def _outliers(subject: Subject, i: int) -> list[Part]:
     likelihood, scale = subject.fitted.posterior.model.likelihood, subject.fitted.output_scale
     if capability(likelihood, HasHeavyTails) is None:
         return []
-    outcome, single, precisions = subject.outcomes[i], subject.single_rows, None
-    assert outcome.table is not None
-    if not isinstance(single, str) and single.precisions is not None:
+    single, precisions = subject.single_rows[0], None
+    if single is not None and single.precisions is not None:
         precisions = single.precisions[:, i]
-    what = outcome.observed, outcome.mean, outcome.table, outcome.rows
-    found = outliers(likelihood, float(scale[i]), *what, precisions=precisions)
+    found = outliers(likelihood, float(scale[i]), subject.outcomes[i], precisions)
     return outlier_parts(found, subject.dates)
 
 
 def _left_out(subject: Subject, i: int) -> list[Part]:
     """The rows of a target given each other, beside their predictions."""
-    single, y, classes = subject.single_rows, subject.encoded.y, subject.fitted.classes
-    if isinstance(single, str):
+    single, y, classes = subject.single_rows[0], subject.encoded.y, subject.fitted.classes
+    if single is None:
         return []
     assert y is not None
     said: dict[str, str] = {"caution": single.caution}
@@ -185,9 +183,7 @@ def _fits(subject: Subject) -> list[Picture]:
     y = subject.encoded.y
     return [
         figures.fit(
-            cut,
-            out.mean[:, i],
-            quantiles[:, i],
+            (cut, out.mean[:, i], quantiles[:, i]),
             None if y is None else y[:, i],
             Z,
             *subject.shown(target),

@@ -5,17 +5,13 @@ import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cavity.columns.frames import DataFrame, LazyFrame
 from cavity.numerics.memory import memory
 from cavity.persistence.atomic_file import check_regular, reason
 from cavity.persistence.errors import DataError
 from cavity.tables.files import INDEX, csv_header, ending, not_parquet, read_table, why_no_csv
-
-if TYPE_CHECKING:
-    from polars import DataFrame, LazyFrame
-else:
-    DataFrame = LazyFrame = Any
 
 # Rows read at a time.
 ROWS = 50_000

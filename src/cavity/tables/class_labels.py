@@ -5,19 +5,16 @@ decimal point, so that the same column has the same classes in a csv and in a pa
 """
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cavity.columns import cells
 from cavity.columns.encoder import Column
+from cavity.columns.frames import Series
+from cavity.estimators.kept import plain
 from cavity.persistence.errors import StorageError
 from cavity.persistence.typed_values import WrongValue
-
-if TYPE_CHECKING:
-    from polars import Series
-else:
-    Series = Any
 
 _TRUTH = ("false", "true")
 WHOLE = re.compile(r"-?\d+")
@@ -84,14 +81,15 @@ def class_column(name: str, labels: np.ndarray) -> Column:
     Raises:
         StorageError: for others, which no table holds.
     """
-    values = labels.tolist()
-    if all(isinstance(value, str) for value in values):
+    values = [plain(label) for label in labels.tolist()]
+    kinds = {type(value) for value in values}
+    if kinds == {str}:
         return Column(name, "categorical", tuple(values))
-    if all(isinstance(value, bool) for value in values):
+    if kinds == {bool}:
         return Column(name, "boolean", tuple(_TRUTH[int(value)] for value in values))
-    if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+    if kinds == {int}:
         return Column(name, "numeric", tuple(map(str, values)))
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+    if kinds <= {int, float}:
         return Column(name, "numeric", tuple(_number(float(value)) for value in values))
     raise StorageError(
         f"a model file holds labels that are text, truth values or numbers, given {values[:3]}"

@@ -1,6 +1,7 @@
 """Model files and estimators: a posterior, what is said of it, and what made it."""
 
 import abc
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -15,6 +16,7 @@ from cavity.persistence.typed_values import WrongValue
 # An estimator, and contents of a model file.
 E = TypeVar("E")
 C = TypeVar("C")
+K = TypeVar("K", bound="AbstractContents")
 
 
 class Held(NamedTuple):
@@ -64,6 +66,48 @@ def write(
     if kept is not None:
         module = {"posterior": posterior, "estimator": {**vars(kept)}}
     save_module(path, module, about, classes=classes)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AbstractContents(abc.ABC):
+    """Contents of a model file of the command line."""
+
+    kept: Kept | None = dataclasses.field(default=None, kw_only=True)
+
+    @property
+    @abc.abstractmethod
+    def stored(self) -> tuple[Any, dict[str, Any]]:
+        """The posterior, and what is said of it."""
+
+    @classmethod
+    @abc.abstractmethod
+    def described(cls: type[K], held: Held) -> K:
+        """The contents of what a file holds.
+
+        Raises:
+            StorageError: if that does not describe a table.
+        """
+
+    def save(self, path: str | Path, *, classes: Classes | None = None) -> None:
+        """Writes the model as one file, whole or not at all.
+
+        Args:
+            path: the file.
+            classes: further classes by name, for parts of one's own.
+
+        Raises:
+            StorageError: if it cannot be written.
+        """
+        write(path, *self.stored, self.kept, classes)
+
+    @classmethod
+    def load(cls: type[K], path: str | Path) -> K:
+        """The model in a file that `save` wrote.
+
+        Raises:
+            StorageError: if it cannot be read, is damaged, or holds something else.
+        """
+        return cls.described(read(path))
 
 
 class AbstractFiles(abc.ABC, Generic[E, C]):

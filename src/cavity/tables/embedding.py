@@ -2,24 +2,22 @@
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from cavity.columns import cells
 from cavity.columns.column_types import evidence
-from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column
-from cavity.estimators.kept import Kept
+from cavity.columns.frames import DataFrame
+from cavity.columns.notation import dates_in
 from cavity.estimators.latent_map import LatentMap, Standardised
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.numerics.tree import named
 from cavity.parameters import Units, units
 from cavity.persistence.errors import DataError
-from cavity.persistence.known_classes import Classes
 from cavity.persistence.typed_values import WrongValue, typed
-from cavity.tables.contents import Held, read, write
+from cavity.tables.contents import AbstractContents, Held
 from cavity.tables.fit_records import (
     MapFit,
     check_names,
@@ -29,16 +27,11 @@ from cavity.tables.fit_records import (
     numbers,
 )
 from cavity.tables.parameters import parameters
-from cavity.tables.schema import Schema, need_column, refuse_infinite
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
+from cavity.tables.schema import Schema, need_column
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TableEmbedding:
+class TableEmbedding(AbstractContents):
     """Contents of the command line's model files of an embedding.
 
     Attributes:
@@ -53,7 +46,6 @@ class TableEmbedding:
     schema: Schema
     record: dict[str, Any]
     standardised: Standardised
-    kept: Kept | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,40 +62,20 @@ class TableEmbedding:
         """From rows to latent points and back."""
         return LatentMap(self.posterior, self.standardised)
 
-    def save(self, path: str | Path, *, classes: Classes | None = None) -> None:
-        """Writes the model as one file, whole or not at all.
-
-        Args:
-            path: the file.
-            classes: further classes by name, for parts of one's own.
-
-        Raises:
-            StorageError: if it cannot be written.
-        """
+    @property
+    def stored(self) -> tuple[Any, dict[str, Any]]:
+        """The posterior, and what is said of it."""
         about = {
             "schema": self.schema.to_dict(),
             "record": {k: v for k, v in self.record.items() if k != "parameters"},
             "column_mean": self.standardised.mean,
             "column_scale": self.standardised.scale,
         }
-        write(path, self.posterior, about, self.kept, classes)
+        return self.posterior, about
 
-    @staticmethod
-    def load(path: str | Path) -> "TableEmbedding":
-        """The embedding in a file that `save` wrote.
-
-        Raises:
-            StorageError: if it cannot be read, is damaged, or holds something else.
-        """
-        return TableEmbedding.described(read(path))
-
-    @staticmethod
-    def described(held: Held) -> "TableEmbedding":
-        """The embedding of what a file holds.
-
-        Raises:
-            StorageError: if that does not describe a table.
-        """
+    @classmethod
+    def described(cls, held: Held) -> "TableEmbedding":
+        """The contents of what a file holds; see `AbstractContents`."""
         check_task(held.path, held.about, "embedding")
         with described_by(held.path, held.about):
             return _embedding(held)
@@ -124,7 +96,7 @@ def _embedding(held: Held) -> TableEmbedding:
     if np.shape(latent.latent_mean) != np.shape(latent.latent_var) or np.ndim(latent.count):
         raise WrongValue("its latent points have means and variances of other shapes")
     values = latent_parameters(LatentMap(latent, columns))
-    return TableEmbedding(latent, schema, record | {"parameters": values}, columns, held.kept)
+    return TableEmbedding(latent, schema, record | {"parameters": values}, columns, kept=held.kept)
 
 
 def latent_parameters(latent: LatentMap) -> dict[str, Any]:
@@ -172,7 +144,7 @@ def learn_columns(table: DataFrame, columns: Sequence[str], ignore: Sequence[str
         raise DataError("no column is left to embed: every column of the table is ignored")
     read = {name: evidence(table[name]) for name in chosen}
     notations = {name: column.notation() for name, column in read.items()}
-    dated = [name for name in chosen if isinstance(notations[name], Dates)]
+    dated = [*dates_in(notations)]
     kinds: dict[str, cells.Kind] = {name: column.kind() for name, column in read.items()}
     texts = [name for name in chosen if kinds[name] == "categorical"]
     for names, what in ((texts, "text"), (dated, "dates or times")):
@@ -194,25 +166,5 @@ def learn_columns(table: DataFrame, columns: Sequence[str], ignore: Sequence[str
 
 
 def outputs(table: DataFrame, schema: Schema) -> np.ndarray:
-    """The columns of an embedding as numbers, (N, P), NaN where a cell is missing.
-
-    Args:
-        table: what `read_table` gives.
-        schema: what `learn_columns` gave when the model was fitted.
-
-    Raises:
-        DataError: for a column that is not there, and naming row and column of an infinite or
-            unreadable cell.
-    """
-    names = [column.name for column in schema.targets]
-    for name in names:
-        need_column(table.columns, name)
-    if not len(table):
-        raise DataError("the table has no rows")
-    numbers = schema.as_numbers(table.select(names))
-    blocks = []
-    for column in schema.targets:
-        read = cells.booleans if column.kind == "boolean" else cells.numbers
-        blocks.append(read(numbers[column.name])[:, None])
-        refuse_infinite(column.name, blocks[-1])
-    return np.hstack(blocks)
+    """The columns of an embedding as numbers, (N, P); see `Schema.numbers_in`."""
+    return schema.numbers_in(table, schema.targets)

@@ -1,6 +1,6 @@
 """Embeddings in model files."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -8,7 +8,6 @@ from cavity.estimators.kept import Kept, estimator_from
 from cavity.estimators.latent_map import LatentMap, Standardised
 from cavity.estimators.rows_of_fit import columns_of
 from cavity.families.base import Family
-from cavity.models.latent.posterior import LatentPosterior
 from cavity.tables.contents import AbstractFiles, Held
 from cavity.tables.embedding import TableEmbedding, latent_parameters
 from cavity.tables.records import kernel_in_words, learning_record, likelihood_word
@@ -41,18 +40,18 @@ class EmbeddingFiles(AbstractFiles[GPEmbedding, TableEmbedding]):
             schema: which columns of a table it reads; None for those that it knows itself.
             kept: what the file is to hold of it beside its posterior; None of what is no file.
         """
-        names = getattr(estimator, "feature_names_in_", None)
+        names = estimator.input_names
         known = schema is not None or names is not None
         if schema is None:
             columns = columns_of(None, names, len(estimator.column_mean_))
             schema = Schema((), columns.columns)
         scales = Standardised(estimator.column_mean_, estimator.column_scale_)
-        latent = LatentMap(cast(LatentPosterior, estimator.posterior_), scales)
+        latent = LatentMap(estimator.posterior_, scales)
         called = tuple(column.name for column in schema.targets)
         if kept is not None:
             kept = kept.also(feature_names=called if known else None)
         record = _record(estimator, latent, called)
-        return TableEmbedding(latent.posterior, schema, record, scales, kept)
+        return TableEmbedding(latent.posterior, schema, record, scales, kept=kept)
 
     def estimator(self, contents: TableEmbedding, family: Family, kept: Kept) -> GPEmbedding:
         """The embedding of a file; see `AbstractFiles`."""
@@ -75,7 +74,7 @@ def _record(estimator: GPEmbedding, latent: LatentMap, names: tuple[str, ...]) -
         "likelihood": likelihood,
         "kernel": kernel_in_words(estimator.kernel),
         "method": "power_ep" if likelihood == "gaussian" else "tied",
-        "power": float(cast(float, estimator.power)),
+        "power": float(estimator.power),
         "components": latent.posterior.n_inputs,
         "n_inducing": latent.posterior.size,
         "n_rows": int(estimator.n_rows_),

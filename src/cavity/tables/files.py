@@ -7,8 +7,9 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cavity.columns.frames import DataFrame
 from cavity.persistence.atomic_file import (
     reason,
     regular_bytes,
@@ -16,11 +17,6 @@ from cavity.persistence.atomic_file import (
     why_not_writable,
 )
 from cavity.persistence.errors import DataError
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 ENDINGS = (".csv", ".parquet")
 # Between cells.

@@ -2,16 +2,16 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.columns import cells
 from cavity.columns.column_types import evidence
-from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column
+from cavity.columns.frames import DataFrame
+from cavity.columns.notation import dates_in
 from cavity.estimators.forecaster_settings import going_on
 from cavity.estimators.kept import Kept
 from cavity.estimators.latent_map import Standardised
@@ -23,9 +23,8 @@ from cavity.models.state_space.propagation import StateBelief
 from cavity.numerics.text import quoted, shortened
 from cavity.numerics.types import Array
 from cavity.persistence.errors import DataError
-from cavity.persistence.known_classes import Classes
 from cavity.persistence.typed_values import Large, typed
-from cavity.tables.contents import Held, read, write
+from cavity.tables.contents import AbstractContents, Held
 from cavity.tables.fit_records import (
     SeriesFit,
     check_names,
@@ -36,12 +35,7 @@ from cavity.tables.fit_records import (
 )
 from cavity.tables.parameters import parameters
 from cavity.tables.row_times import RowTimes
-from cavity.tables.schema import Schema, need_column, refuse_infinite
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
+from cavity.tables.schema import Schema, need_column
 
 
 class SeriesColumn(NamedTuple):
@@ -99,7 +93,7 @@ def _labels(table: DataFrame, name: str) -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TableForecaster:
+class TableForecaster(AbstractContents):
     """Contents of the command line's model files of a state-space model.
 
     Attributes:
@@ -114,7 +108,6 @@ class TableForecaster:
     schema: Schema
     record: dict[str, Any]
     marks: np.ndarray
-    kept: Kept | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -136,16 +129,9 @@ class TableForecaster:
         count = 1 if self.series is None else len(self.series.labels)
         return None if known is None else RowTimes.from_dict(known, count)
 
-    def save(self, path: str | Path, *, classes: Classes | None = None) -> None:
-        """Writes the model as one file, whole or not at all.
-
-        Args:
-            path: the file.
-            classes: further classes by name, for parts of one's own.
-
-        Raises:
-            StorageError: if it cannot be written.
-        """
+    @property
+    def stored(self) -> tuple[Any, dict[str, Any]]:
+        """The posterior, and what is said of it."""
         maps = self.time_map
         about = {
             "schema": self.schema.to_dict(),
@@ -158,24 +144,11 @@ class TableForecaster:
             "widening": maps.widening,
             "marks": self.marks,
         }
-        write(path, maps.posterior, about, self.kept, classes)
+        return maps.posterior, about
 
-    @staticmethod
-    def load(path: str | Path) -> "TableForecaster":
-        """The model in a file that `save` wrote.
-
-        Raises:
-            StorageError: if it cannot be read, is damaged, or holds something else.
-        """
-        return TableForecaster.described(read(path))
-
-    @staticmethod
-    def described(held: Held) -> "TableForecaster":
-        """The model of what a file holds.
-
-        Raises:
-            StorageError: if that does not describe a table.
-        """
+    @classmethod
+    def described(cls, held: Held) -> "TableForecaster":
+        """The contents of what a file holds; see `AbstractContents`."""
         about, posterior = held.about, held.posterior
         check_task(held.path, about, "forecast")
         with described_by(held.path, about):
@@ -206,7 +179,7 @@ class TableForecaster:
             )
             known = np.array(typed(about["marks"], list[float], "marks"), float)
             record = record | {"parameters": parameters(states.model, np.ones(1))}
-            found = TableForecaster(maps, schema, record, known, held.kept)
+            found = TableForecaster(maps, schema, record, known, kept=held.kept)
             _ = found.times  # which refuses wrong ones
         return found
 
@@ -263,7 +236,7 @@ def learn_series(table: DataFrame, targets: Sequence[str], controls: Sequence[st
             f"column '{texts[0]}' holds text, and a time series is of numbers; name another"
         )
     notations = {name: column.notation() for name, column in read.items()}
-    dates = [name for name in targets if isinstance(notations[name], Dates)]
+    dates = [name for name in targets if name in dates_in(notations)]
     if dates:
         raise DataError(
             f"column '{dates[0]}' holds dates, and what is forecast are numbers; name another"
@@ -273,28 +246,3 @@ def learn_series(table: DataFrame, targets: Sequence[str], controls: Sequence[st
         targets=tuple(Column(name, kinds[name]) for name in targets),
         notations={name: n for name, n in notations.items() if n is not None},
     )
-
-
-def columns_of(table: DataFrame, schema: Schema, columns: Sequence[Column]) -> np.ndarray:
-    """Some columns as numbers, (N, C), NaN where a cell is missing.
-
-    Args:
-        table: what `read_table` gives.
-        schema: what `learn_series` gave when the model was fitted.
-        columns: of the schema.
-
-    Raises:
-        DataError: for a column that is not there, and naming row and column of an infinite or
-            unreadable cell.
-    """
-    names = [column.name for column in columns]
-    for name in names:
-        need_column(table.columns, name)
-    if not len(table):
-        raise DataError("the table has no rows")
-    numbers, blocks = schema.as_numbers(table.select(names)), [np.zeros((len(table), 0))]
-    for column in columns:
-        read = cells.booleans if column.kind == "boolean" else cells.numbers
-        blocks.append(read(numbers[column.name])[:, None])
-        refuse_infinite(column.name, blocks[-1])
-    return np.hstack(blocks)

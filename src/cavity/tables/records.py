@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from cavity.estimators.asked_constraints import by_name
 from cavity.estimators.layers import layers_of
 from cavity.estimators.registry import (
     LIKELIHOODS,
     METHODS,
-    as_asked,
     name_for_classes,
     named_likelihood,
 )
@@ -75,9 +75,9 @@ def rows_record(
     Raises:
         StorageError: for a power for each row, which has no place in a file.
     """
-    asked: Any = estimator
+    asked = estimator.get_params(deep=False)
     posterior, scale = estimator.posterior_, estimator.output_scale_
-    points, power = points_in(estimator), asked.power
+    points, power = points_in(estimator), asked["power"]
     if np.ndim(power):
         raise StorageError(
             "files and pages are of fits with one power, and this one had one for each row: fit "
@@ -86,17 +86,15 @@ def rows_record(
     record: dict[str, Any] = {
         "model": None,
         "task": task,
-        "likelihood": likelihood_word(asked.likelihood, len(schema.targets[0].categories)),
+        "likelihood": likelihood_word(asked["likelihood"], len(schema.targets[0].categories)),
         "kernel": family.name,
-        "method": method_word(getattr(estimator, "method", "power_ep")),
+        "method": method_word(asked.get("method", "power_ep")),
         "power": power,
         "power_table": None,
         "bracket": None,
         "verdict": None,
         "n_inducing": points,
-        "inducing_kind": None
-        if points is None
-        else asked_inducing(getattr(estimator, "inducing", None)).kind,
+        "inducing_kind": None if points is None else asked_inducing(asked.get("inducing")).kind,
         "n_rows": int(estimator.n_rows_),
         "inputs": [column.name for column in schema.inputs],
         "targets": [column.name for column in schema.targets],
@@ -117,7 +115,7 @@ def rows_record(
 
 def points_in(estimator: AbstractEstimator) -> int | None:
     """The number of inducing points, of the first part where there are several; None for none."""
-    inducing = getattr(estimator, "inducing_", None)
+    inducing = vars(estimator).get("inducing_")
     first = inducing[0] if isinstance(inducing, tuple) else inducing
     return None if first is None else first.size
 
@@ -142,19 +140,20 @@ def _noticed(estimator: AbstractEstimator, schema: Schema) -> dict[str, Any]:
 
 def method_word(method: object) -> str:
     """The name of a method, or of an object of one."""
-    if isinstance(method, str):
-        return method
-    known: dict[Any, str] = {build: name for name, build in METHODS.items()}
-    return known.get(type(method), type(method).__name__)
+    return _word(method, {build: name for name, build in METHODS.items()})
+
+
+def _word(value: object, known: Mapping[Any, str]) -> str:
+    """A name as it is, or that of the class of an object, which may have a known one."""
+    return value if isinstance(value, str) else known.get(type(value), type(value).__name__)
 
 
 def likelihood_word(likelihood: object, classes: int) -> str:
     """The name of a likelihood of so many classes, or of an object of one."""
-    if isinstance(likelihood, str):
-        return name_for_classes(likelihood, classes)
     each = (name for name in LIKELIHOODS if name_for_classes(name, classes) == name)
-    kinds: dict[type, str] = {type(named_likelihood(name, max(classes, 2))): name for name in each}
-    return kinds.get(type(likelihood), as_asked(likelihood))
+    kinds = {type(named_likelihood(name, max(classes, 2))): name for name in each}
+    word = _word(likelihood, kinds)
+    return name_for_classes(word, classes) if word in LIKELIHOODS else word
 
 
 def written_kernel(kernel: str, schema: Schema) -> Written:
@@ -198,14 +197,17 @@ def kernel_in_words(kernel: object, names: Sequence[str] | None = None) -> str:
 def gp_record(estimator: OfGP, fitted: TableModel) -> dict[str, Any]:
     """Kernel, power and points as they were chosen, and the form of classes."""
     table, found = estimator.power_table_, estimator.bracket_
-    names = ("lower", "upper", "per_row", "proved")
     asked = estimator.priors
+    bounds = None
+    if found is not None:
+        bounds = {"lower": found.lower, "upper": found.upper}
+        bounds |= {"per_row": found.per_row, "proved": found.proved}
     record: dict[str, Any] = {
         "kernel": kernel_word(estimator.kernel, fitted.schema),
-        "priors": "weak" if isinstance(asked, Mapping) else asked or "none",
-        "power": float(cast(float, estimator.power_)),
+        "priors": "weak" if by_name(asked) is not None else asked or "none",
+        "power": float(estimator.power_),
         "power_table": None if table is None else [trial._asdict() for trial in table],
-        "bracket": None if found is None else {name: getattr(found, name) for name in names},
+        "bracket": bounds,
         "verdict": estimator.verdict_ or None,
     }
     held = _held(estimator, fitted.schema)
@@ -224,8 +226,7 @@ def constraints_record(
         priors: as the estimator has them.
         held: names of parameters that the text of a kernel holds.
     """
-    asked: list[Any] = [fixed, bounds, priors]
-    values, ends, known = (each if isinstance(each, Mapping) else {} for each in asked)
+    values, ends, known = (by_name(asked) or {} for asked in (fixed, bounds, priors))
     found = dict.fromkeys(held, "fixed")
     for name, value in values.items():
         found[name] = "fixed" if value is None else f"fixed at {_listed(value)}"
@@ -304,7 +305,7 @@ def linear_record(estimator: OfWeights, fitted: TableModel) -> dict[str, Any]:
 
 def prior_word(prior: object) -> str:
     """The name of a prior of weights, or that of its class."""
-    return prior if isinstance(prior, str) else type(prior).__name__
+    return _word(prior, {})
 
 
 def _of_marginal(marginal: ParameterMarginal) -> dict[str, Any]:
@@ -315,12 +316,12 @@ def _of_marginal(marginal: ParameterMarginal) -> dict[str, Any]:
 
 def network_record(estimator: OfNetwork, fitted: TableModel) -> dict[str, Any]:
     """The prior, the units, and how strongly these follow each column."""
-    hidden, batch = cast(int | tuple[int, ...], estimator.hidden), estimator.batch
+    hidden, batch = np.ravel(estimator.hidden).tolist(), estimator.batch
     relevance = map(float, estimator.relevance_)
     return {
         **({} if batch is None else {"method": "tied"}),
         "prior": prior_word(estimator.prior),
-        "hidden": hidden if isinstance(hidden, int) else list(hidden),
+        "hidden": hidden if np.ndim(estimator.hidden) else hidden[0],
         "batch": batch,
         "steps": None if batch is None else estimator.steps,
         "relevance": dict(zip(fitted.schema.features, relevance, strict=True)),
@@ -329,10 +330,10 @@ def network_record(estimator: OfNetwork, fitted: TableModel) -> dict[str, Any]:
 
 def images_record(estimator: ConvGPClassifier, fitted: TableModel) -> dict[str, Any]:
     """The kernel of a fitted model of images."""
-    (shape, _), parts = patches_of(cast(str, estimator.kernel)), estimator.parts_
+    (shape, _), parts = patches_of(str(estimator.kernel)), estimator.parts_
     patch = times(shape)
     beside = f" + {estimator.plus_}" if estimator.plus_ else ""
-    kind = parts if isinstance(parts, str) else type(parts).__name__
+    kind = _word(parts, {})
     return {"kernel": f"conv{patch} ({kind}){beside} of images {times(estimator.image_shape_)}"}
 
 

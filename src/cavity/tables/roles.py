@@ -2,19 +2,14 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
 
 from cavity.columns.column_types import Evidence, evidence
-from cavity.columns.dates import Dates
 from cavity.columns.encoder import check_decimals, column_of, learn_encoder
+from cavity.columns.frames import DataFrame
+from cavity.columns.notation import dates_in
 from cavity.persistence.errors import DataError
 from cavity.tables.class_labels import classes_of
 from cavity.tables.schema import Schema, need_column
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +90,7 @@ def schema_from(columns: Sequence[str], seen: Callable[[str], Evidence], roles: 
     read = {name: seen(name) for name in (*inputs, *targets, *sides)}
     notations = {name: column.notation() for name, column in read.items()}
     for name in (*targets, *sides):
-        if isinstance(notations[name], Dates):
+        if name in dates_in(notations):
             raise _refused_dates(name, "target" if name in targets else "column")
     for name in sides:
         if notations[name] is None:

@@ -3,21 +3,18 @@
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
 from cavity.columns.column_types import evidence
 from cavity.columns.dates import NO_DATE, ORDERS, Dates, Writing
+from cavity.columns.frames import DataFrame, Series
+from cavity.columns.notation import dates_of
 from cavity.numerics.text import quoted
 from cavity.persistence.errors import DataError
 from cavity.persistence.typed_values import Large, WrongValue
 from cavity.tables.files import INDEX
-
-if TYPE_CHECKING:
-    from polars import DataFrame, Series
-else:
-    DataFrame = Series = Any
 
 # The column of an index without a name, in forecasts.
 UNNAMED = "time"
@@ -280,8 +277,8 @@ def _instants(column: Series) -> tuple[Writing, bool, np.ndarray] | None:
         seen = evidence(column)
         if column.name.lower() == "year" and seen.present and seen.numeric == seen.rows:
             return _years(column.cast(float).to_numpy())
-        dates = seen.notation()
-        if not isinstance(dates, Dates) or dates.writing.order == NO_DATE:
+        dates = dates_of(seen.notation())
+        if dates is None or dates.writing.order == NO_DATE:
             return None
         numbers = dates.numbers(column)
     except (DataError, ValueError):

@@ -6,15 +6,16 @@ Rows are counted from 1 in every message, without the header.
 
 import dataclasses
 import difflib
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from cavity.columns import cells
 from cavity.columns.dates import Dates
 from cavity.columns.encoder import Column, Encoder, Unseen, complete_rows
-from cavity.columns.notation import Notation, notation_from, notation_record
+from cavity.columns.frames import DataFrame
+from cavity.columns.notation import Notation, dates_in, notation_from, notation_record
 from cavity.columns.ranges import Ranges, outside_of, ranges_of
 from cavity.columns.warnings import EncodingWarnings, refuse_empty
 from cavity.inference.graph.rows import WEIGHT
@@ -22,11 +23,6 @@ from cavity.numerics.text import quoted, shortened
 from cavity.persistence.errors import CellError, DataError
 from cavity.persistence.typed_values import typed
 from cavity.tables.class_labels import class_positions
-
-if TYPE_CHECKING:
-    from polars import DataFrame
-else:
-    DataFrame = Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +48,7 @@ class Schema:
     @property
     def dates(self) -> dict[str, Dates]:
         """The columns of dates and times, by name."""
-        return {name: d for name, d in self.notations.items() if isinstance(d, Dates)}
+        return dates_in(self.notations)
 
     @property
     def encoder(self) -> Encoder:
@@ -67,6 +63,29 @@ class Schema:
         """
         names = [name for name in self.notations if name in table.columns]
         return table.with_columns([self.encoder.as_numbers(table[name]) for name in names])
+
+    def numbers_in(self, table: DataFrame, columns: Sequence[Column]) -> np.ndarray:
+        """Some columns as numbers, (N, C), NaN where a cell is missing.
+
+        Args:
+            table: what `read_table` gives.
+            columns: of the schema.
+
+        Raises:
+            DataError: for a column that is not there, and naming row and column of an infinite or
+                unreadable cell.
+        """
+        names = [column.name for column in columns]
+        for name in names:
+            need_column(table.columns, name)
+        if not len(table):
+            raise DataError("the table has no rows")
+        numbers, blocks = self.as_numbers(table.select(names)), [np.zeros((len(table), 0))]
+        for column in columns:
+            read = cells.booleans if column.kind == "boolean" else cells.numbers
+            blocks.append(read(numbers[column.name])[:, None])
+            refuse_infinite(column.name, blocks[-1])
+        return np.hstack(blocks)
 
     def shown(self, name: str, values: np.ndarray) -> np.ndarray:
         """Numbers of a column as a reader wants to see them: those of dates are instants."""

@@ -1,6 +1,6 @@
 """Forecasters in model files."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class SeriesFiles(AbstractFiles[GPForecaster, TableForecaster]):
         times = times_of_index(data.index) if times is None else times
         record = _record(estimator, schema, series)
         record["times"] = None if times is None else times.to_dict()
-        return TableForecaster(estimator.time_map, schema, record, known, kept)
+        return TableForecaster(estimator.time_map, schema, record, known, kept=kept)
 
     def estimator(self, contents: TableForecaster, family: Family, kept: Kept) -> GPForecaster:
         """The forecaster of a file; see `AbstractFiles`."""
@@ -87,7 +87,7 @@ def _record(
         "likelihood": likelihood_word(estimator.likelihood, 2),
         "kernel": kernel_in_words(estimator.kernel),
         "method": "tied" if estimator.hidden == "tied" else "power_ep",
-        "power": float(cast(float, estimator.power)),
+        "power": float(estimator.power),
         "states": estimator.states_.shape[1],
         "targets": [column.name for column in schema.targets],
         "controls": [column.name for column in schema.inputs],

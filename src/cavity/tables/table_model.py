@@ -2,13 +2,11 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from cavity.estimators.kept import Kept
 from cavity.estimators.predictions import (
     Predictions,
     class_log_probabilities,
@@ -27,9 +25,8 @@ from cavity.models.mean_function import with_found_mean
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
-from cavity.persistence.known_classes import Classes
 from cavity.persistence.typed_values import WrongValue, typed
-from cavity.tables.contents import Held, read, write
+from cavity.tables.contents import AbstractContents, Held
 from cavity.tables.fit_records import (
     Counts,
     Memory,
@@ -51,7 +48,7 @@ SMALLEST = float(np.finfo(float).tiny)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TableModel:
+class TableModel(AbstractContents):
     """Contents of the command line's model files.
 
     Attributes:
@@ -77,7 +74,6 @@ class TableModel:
     y_var: np.ndarray
     memory: Mapping[str, Any] | None = None
     tallies: Tallies | None = None
-    kept: Kept | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -205,16 +201,9 @@ class TableModel:
             for t, y in zip(tables, table.y[part].T, strict=True)
         ]
 
-    def save(self, path: str | Path, *, classes: Classes | None = None) -> None:
-        """Writes the model as one file, whole or not at all.
-
-        Args:
-            path: the file.
-            classes: further classes by name, for parts of one's own.
-
-        Raises:
-            StorageError: if it cannot be written.
-        """
+    @property
+    def stored(self) -> tuple[Any, dict[str, Any]]:
+        """The posterior, and what is said of it."""
         about = {
             "schema": self.schema.to_dict(),
             "record": {k: v for k, v in self.record.items() if k != "parameters"},
@@ -224,24 +213,11 @@ class TableModel:
         }
         about |= {} if self.memory is None else {"memory": self.memory}
         about |= {} if self.tallies is None else {"tallies": described(self.tallies)}
-        write(path, self.posterior, about, self.kept, classes)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "TableModel":
-        """The model in a file that `save` wrote.
-
-        Raises:
-            StorageError: if it cannot be read, is damaged, or holds something else.
-        """
-        return cls.described(read(path))
+        return self.posterior, about
 
     @classmethod
     def described(cls, held: Held) -> "TableModel":
-        """The model of what a file holds.
-
-        Raises:
-            StorageError: if that does not describe a table.
-        """
+        """The contents of what a file holds; see `AbstractContents`."""
         posterior, about = held.posterior, held.about
         check_task(held.path, about, "regression", "classification")
         with described_by(held.path, about):
@@ -262,7 +238,7 @@ class TableModel:
             values = parameters(with_found_mean(posterior), scale, known_noise=known)
         record = record | {"parameters": values}
         moments = (scale, y_mean, y_var)
-        return cls(posterior, schema, record, *moments, memory, tallies, held.kept)
+        return cls(posterior, schema, record, *moments, memory, tallies, kept=held.kept)
 
 
 @in_double
