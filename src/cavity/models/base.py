@@ -23,8 +23,8 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, HasHeldParameters, capability
 from cavity.likelihoods.integrated import Integrated
 from cavity.means import AbstractMean
+from cavity.models.drawn_weights import HasWeightParts
 from cavity.models.latent_gp import LatentGP, shared_parameters
-from cavity.models.linear.drawn_weights import HasWeightParts
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Scalar

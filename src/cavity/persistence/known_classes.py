@@ -33,7 +33,7 @@ _PARTS = {
     "models.GPEmission": "cavity.models.state_space.emission",
     "models.LinearProcess": "cavity.models.linear.process",
     "models.NetworkProcess": "cavity.models.network.process",
-    "models.KnownWeights": "cavity.models.linear.drawn_weights",
+    "models.KnownWeights": "cavity.models.drawn_weights",
     "models.Design": "cavity.inference.weights.views",
     "models.ParameterView": "cavity.inference.weights.views",
     "models.ScaleBeliefs": "cavity.inference.weights.parameters",

@@ -20,7 +20,7 @@ from cavity.learning.data.validation import all_fixed
 from cavity.learning.infer import checked_start
 from cavity.learning.initialisation.linear import AskedWeights, output_spread
 from cavity.learning.optimisers.lbfgs import minimise
-from cavity.models.linear.drawn_weights import DrawnWeights
+from cavity.models.drawn_weights import DrawnWeights
 from cavity.models.network.checks import checked_widths
 from cavity.models.network.network import Network, random_start
 from cavity.models.network.start import NetworkStart

@@ -249,7 +249,7 @@ def _transition(
     )
 
 
-def starting_sites(model: GPSSM, start: LinearStart, *, coupled: bool) -> Sites:
+def starting_sites(start: LinearStart, *, coupled: bool) -> Sites:
     """The chain that a search starts from."""
     count, dims = start.states.shape
     more = padded_size(count) - count
@@ -257,8 +257,7 @@ def starting_sites(model: GPSSM, start: LinearStart, *, coupled: bool) -> Sites:
     raw = np.broadcast_to(np.diag(np.log(deviation)), (count + more, dims, dims))
     mean = jnp.asarray(np.pad(start.states, [(0, more), (0, 0)]))
     chain = ChainMoments(mean, jnp.asarray(raw), jnp.zeros(raw.shape) if coupled else None)
-    functions = len(model.transition.groups) + model.emission.n_groups
-    return ((*(None for _ in range(functions)), chain),)
+    return ((chain,),)
 
 
 def closed_form_before(method: PowerEP | TiedPowerEP) -> PowerEP | None:

@@ -19,7 +19,7 @@ from cavity.learning.mcmc.problem import Problem
 from cavity.learning.methods.mcmc import MCMC
 from cavity.likelihoods.capabilities import capability
 from cavity.models.base import AbstractModel
-from cavity.models.linear.drawn_weights import (
+from cavity.models.drawn_weights import (
     DrawnWeights,
     HasWeightParts,
     KnownWeights,

@@ -80,7 +80,7 @@ def fit_state_space(
         as_training_data(models[0], X, Y, method=method, blocks=None, **data)
     if first.approximation.closed_form:
         coupled = first.hidden != "factorised"
-        sites = [starting_sites(*each, coupled=coupled) for each in starts]
+        sites = [starting_sites(start, coupled=coupled) for _, start in starts]
     run = fits(X, Y, data | {"bijections": maps, "seed": asked.seed} | options, store)
     return run.carry_out(lambda run: state_space_plan(run, models, sites, method, first, controls))
 

@@ -61,7 +61,7 @@ def follow_states(
     first, sites = method if before is None else before, None
     if first.approximation.closed_form:
         start = start._replace(process_noise=noise)
-        sites = starting_sites(model, start, coupled=first.hidden != "factorised")
+        sites = starting_sites(start, coupled=first.hidden != "factorised")
     maps = bijections(model)
     maps = eqx.tree_at(lambda m: m.transition.mean.weights, maps, FIXED)
 

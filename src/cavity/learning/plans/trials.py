@@ -23,8 +23,8 @@ TRIAL = 20
 ALONG = 40
 # The power of `fit` where none is given.
 DEFAULT = 0.5
-# Of a factor with an encoder, which stores nothing.
-NO_SITES = ((None, None),)
+# Of latent inputs with an encoder, which store nothing.
+NO_SITES = ((None,),)
 
 
 def fit_best(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.weights.blocks import Blocks
-from cavity.models.linear.drawn_weights import KnownWeights
+from cavity.models.drawn_weights import KnownWeights
 from cavity.models.linear.linear_model import LinearModel
 from cavity.models.linear.process import LinearProcess, linear_functions
 from cavity.models.mixture_posterior import MixturePosterior

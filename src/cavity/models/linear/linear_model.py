@@ -24,6 +24,7 @@ from cavity.inference.weights.priors import (
 from cavity.inference.weights.views import Design, LinearView, ParameterView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.base import AbstractModel, GraphSettings, check_each, check_part, each_of
+from cavity.models.drawn_weights import DrawnWeights, WeightPart, gaussian_part
 from cavity.models.latent_gp import shared_parameters
 from cavity.models.linear.checks import (
     BlockColumns,
@@ -33,7 +34,6 @@ from cavity.models.linear.checks import (
     checked_blocks,
     checked_groups,
 )
-from cavity.models.linear.drawn_weights import DrawnWeights, WeightPart, gaussian_part
 from cavity.models.linear.process import LinearProcess
 from cavity.models.posterior import Posterior
 from cavity.models.process import AbstractProcess

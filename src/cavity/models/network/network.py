@@ -19,9 +19,9 @@ from cavity.inference.weights.priors import PriorOfSome, priors_of, starting_var
 from cavity.inference.weights.views import Design
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.base import AbstractModel, GraphSettings
+from cavity.models.drawn_weights import DrawnWeights, WeightPart, gaussian_part
 from cavity.models.latent_gp import shared_parameters
 from cavity.models.linear.checks import check_columns, check_prior, check_sites, checked_groups
-from cavity.models.linear.drawn_weights import DrawnWeights, WeightPart, gaussian_part
 from cavity.models.linear.process import LinearProcess
 from cavity.models.network.checks import (
     check_parts,

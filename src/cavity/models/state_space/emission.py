@@ -53,7 +53,7 @@ class AbstractEmission(eqx.Module):
     """Functions of a state, one for each output.
 
     To implement:
-        `controlled`, `n_groups`, `layers`, `width(states)`, `check(states, controls)`,
+        `controlled`, `layers`, `width(states)`, `check(states, controls)`,
         `closed_form(likelihood)`, `parts(likelihood, first, jitter, outputs)`,
         `site_parts(likelihood, outputs, states, propagation, jitter)`,
         `path_parts(likelihood, outputs, jitter)`, `functions_along(paths, beliefs)`,
@@ -65,11 +65,6 @@ class AbstractEmission(eqx.Module):
     @abc.abstractmethod
     def controlled(self) -> bool:
         """True if the functions take controls."""
-
-    @property
-    @abc.abstractmethod
-    def n_groups(self) -> int:
-        """Groups of functions that share inducing variables."""
 
     @property
     @abc.abstractmethod
@@ -165,10 +160,6 @@ class AffineEmission(AbstractEmission):
         return False
 
     @property
-    def n_groups(self) -> int:
-        return 0
-
-    @property
     def layers(self) -> tuple[Layer, ...]:
         return ()
 
@@ -250,10 +241,6 @@ class GPEmission(AbstractEmission):
     @property
     def controlled(self) -> bool:
         return self.layer.skip_connection
-
-    @property
-    def n_groups(self) -> int:
-        return len(self.layer.groups)
 
     @property
     def layers(self) -> tuple[Layer, ...]:
