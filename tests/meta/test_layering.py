@@ -55,6 +55,7 @@ SHARED_BY_SIBLINGS = {
         "contributions",
         "coupled_classes",
         "deep",
+        "drawn_weights",
         "inputs",
         "latent",
         "latent_gp",
