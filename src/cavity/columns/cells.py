@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from cavity.columns.frames import Series
+from cavity.columns.frames import Series, floats
 from cavity.numerics.text import quoted, shortened
 from cavity.persistence.errors import CellError, DataError
 
@@ -36,13 +36,13 @@ def numbers(column: Series) -> np.ndarray:
     import polars as pl
 
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
-        return column.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
+        return floats(column).fill_null(np.nan).to_numpy().copy()
     refuse_other_types(column)
-    plain = column.cast(pl.Float64, strict=False) if column.dtype == pl.String else None
+    plain = floats(column, strict=False) if column.dtype == pl.String else None
     if plain is not None and not plain.null_count():
         return plain.to_numpy().copy()
     cells = text(column)
-    values = cells.cast(pl.Float64, strict=False)
+    values = floats(cells, strict=False)
     wrong = np.flatnonzero((cells.is_not_null() & values.is_null()).to_numpy())
     if len(wrong):
         row = int(wrong[0])

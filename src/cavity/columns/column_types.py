@@ -14,7 +14,7 @@ from cavity.columns.date_evidence import (
     typed_evidence,
 )
 from cavity.columns.dates import refuse_durations
-from cavity.columns.frames import Series
+from cavity.columns.frames import Series, floats
 from cavity.columns.notation import Notation
 from cavity.columns.numerals import NumeralEvidence, numeral_evidence
 from cavity.numerics.text import plural
@@ -199,7 +199,7 @@ def evidence(column: Series) -> Evidence:
     if column.dtype != pl.String:
         declared = "categorical" if column.dtype != pl.Null else None
         return Evidence(column.name, declared, rows, len(present), texts=frozenset(texts))
-    values = cell.cast(pl.Float64, strict=False)
+    values = floats(cell, strict=False)
     wrong = (cell.is_not_null() & values.is_null()).to_numpy()
     first = int(np.argmax(wrong)) if wrong.any() else None
     return Evidence(

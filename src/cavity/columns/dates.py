@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from cavity.columns import cells
-from cavity.columns.frames import Series
+from cavity.columns.frames import Series, floats
 from cavity.numerics.text import quoted
 from cavity.persistence.errors import CellError, DataError
 from cavity.persistence.typed_values import Whole
@@ -134,7 +134,7 @@ class Dates:
         import polars as pl
 
         if column.dtype == pl.Null:
-            return column.cast(pl.Float64)
+            return floats(column)
         if column.dtype.is_numeric() or column.dtype == pl.Boolean:
             raise DataError(
                 f"column '{column.name}' holds {column.dtype} values, and the model was fitted to "
@@ -146,7 +146,7 @@ class Dates:
             row = int(wrong[0])
             raise CellError(column.name, row, self._complaint(cell[row]))
         unit = MICROSECONDS[self.unit]
-        return (ticks - self.origin).cast(pl.Float64) / unit
+        return floats(ticks - self.origin) / unit
 
     def _instants(self, column: Series) -> tuple[Series, Series]:
         """The instants, and the cells."""

@@ -7,4 +7,11 @@ if TYPE_CHECKING:
 else:
     DataFrame = LazyFrame = Series = Any
 
-__all__ = ["DataFrame", "LazyFrame", "Series"]
+__all__ = ["DataFrame", "LazyFrame", "Series", "floats"]
+
+
+def floats(column: Series, *, strict: bool = True) -> Series:
+    """A column as numbers; cells that are none are an error, or without `strict` null."""
+    import polars as pl
+
+    return column.cast(pl.Float64, strict=strict)

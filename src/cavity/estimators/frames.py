@@ -3,7 +3,7 @@
 import abc
 import datetime
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -140,47 +140,10 @@ class AbstractColumn(abc.ABC):
     def series(self) -> Series:
         """The column as polars has it, text for objects, null where missing."""
 
-
-class AbstractFrame(abc.ABC):
-    """A data frame, of pandas or of polars.
-
-    Args:
-        table: of the library.
-    """
-
-    column: ClassVar[type[AbstractColumn]]
-
-    def __init__(self, table: Any):
-        self.table, self.names = table, [*table.columns]
-
-    @property
-    def columns(self) -> list[AbstractColumn]:
-        """All columns."""
-        each = zip(self.names, self.table.dtypes, strict=True)
-        return [self.column(name, self.table[name], dtype) for name, dtype in each]
-
-    @property
-    def repeats(self) -> bool:
-        """True if columns have the same name, by which they are not told apart."""
-        return len({*self.names}) < len(self.names)
-
-    @property
-    def texts(self) -> list[Hashable]:
-        """The names of the columns that hold text or categories."""
-        columns = () if self.repeats else self.columns
-        return [column.name for column in columns if column.holds_text]
-
-    def only(self, names: Sequence[Hashable]) -> "AbstractFrame":
-        """The frame with some of its columns, in this order."""
-        return type(self)(self.table[[*names]])
-
-    def made(self, columns: Mapping[str, Any]) -> Any:
-        """A table of the library with other columns."""
-        return type(self.table)(columns)
-
+    @staticmethod
     @abc.abstractmethod
-    def with_numbers(self, columns: Mapping[Hashable, np.ndarray]) -> Any:
-        """The table with numbers in the place of some columns."""
+    def replaced(table: Any, columns: Mapping[Hashable, np.ndarray]) -> Any:
+        """A table of the library with numbers in the place of some columns."""
 
 
 class PandasColumn(AbstractColumn):
@@ -225,6 +188,13 @@ class PandasColumn(AbstractColumn):
         categorical = pl.Categorical if self.kind in _CATEGORICAL else pl.String
         return pl.Series(str(self.name), texts, dtype=pl.String).cast(categorical)
 
+    @staticmethod
+    def replaced(table: Any, columns: Mapping[Hashable, np.ndarray]) -> Any:
+        table = table.copy()
+        for name, numbers in columns.items():
+            table[name] = numbers
+        return table
+
 
 class PolarsColumn(AbstractColumn):
     """A column of polars."""
@@ -250,36 +220,60 @@ class PolarsColumn(AbstractColumn):
     def series(self) -> Series:
         return self.values.alias(str(self.name))
 
-
-class PandasFrame(AbstractFrame):
-    """A frame of pandas."""
-
-    column = PandasColumn
-
-    def with_numbers(self, columns: Mapping[Hashable, np.ndarray]) -> Any:
-        table = self.table.copy()
-        for name, numbers in columns.items():
-            table[name] = numbers
-        return table
-
-
-class PolarsFrame(AbstractFrame):
-    """A frame of polars."""
-
-    column = PolarsColumn
-
-    def with_numbers(self, columns: Mapping[Hashable, np.ndarray]) -> Any:
+    @staticmethod
+    def replaced(table: Any, columns: Mapping[Hashable, np.ndarray]) -> Any:
         import polars as pl
 
-        return self.table.with_columns([pl.Series(str(name), n) for name, n in columns.items()])
+        return table.with_columns([pl.Series(str(name), n) for name, n in columns.items()])
 
 
-def frame_of(table: Any) -> AbstractFrame | None:
+class Frame:
+    """A data frame, of pandas or of polars.
+
+    Args:
+        table: of the library.
+        column: its columns.
+    """
+
+    def __init__(self, table: Any, column: type[AbstractColumn]):
+        self.table, self.column, self.names = table, column, [*table.columns]
+
+    @property
+    def columns(self) -> list[AbstractColumn]:
+        """All columns."""
+        each = zip(self.names, self.table.dtypes, strict=True)
+        return [self.column(name, self.table[name], dtype) for name, dtype in each]
+
+    @property
+    def repeats(self) -> bool:
+        """True if columns have the same name, by which they are not told apart."""
+        return len({*self.names}) < len(self.names)
+
+    @property
+    def texts(self) -> list[Hashable]:
+        """The names of the columns that hold text or categories."""
+        columns = () if self.repeats else self.columns
+        return [column.name for column in columns if column.holds_text]
+
+    def only(self, names: Sequence[Hashable]) -> "Frame":
+        """The frame with some of its columns, in this order."""
+        return Frame(self.table[[*names]], self.column)
+
+    def made(self, columns: Mapping[str, Any]) -> Any:
+        """A table of the library with other columns."""
+        return type(self.table)(columns)
+
+    def with_numbers(self, columns: Mapping[Hashable, np.ndarray]) -> Any:
+        """The table with numbers in the place of some columns."""
+        return self.column.replaced(self.table, columns)
+
+
+def frame_of(table: Any) -> Frame | None:
     """A data frame of pandas or of polars; None for anything else."""
     if getattr(table, "columns", None) is None or getattr(table, "dtypes", None) is None:
         return None
     ours = type(table).__module__.partition(".")[0] == "polars"
-    return PolarsFrame(table) if ours else PandasFrame(table)
+    return Frame(table, PolarsColumn if ours else PandasColumn)
 
 
 def names_in(table: Any) -> list[Hashable] | None:

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, validate_data
 
 from cavity.estimators.asked_constraints import by_name
-from cavity.estimators.asked_types import outputs_on_request
+from cavity.estimators.asked_types import KernelAsked, outputs_on_request
 from cavity.estimators.base import AbstractPredictor, given, not_both
 from cavity.estimators.going_on import for_streams
 from cavity.estimators.learning import Course, Problem
@@ -40,7 +40,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         missing: "error", or "skip" to leave out outputs that are NaN.
     """
 
-    kernel: object
+    kernel: KernelAsked
     mean: object
     missing: object
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -89,8 +89,8 @@ def _embedding(held: Held) -> TableEmbedding:
     check_names(record["columns"], schema.targets)
     mean = numbers(about["column_mean"], "column_mean", count)
     scale = numbers(about["column_scale"], "column_scale", count, least=0.0)
-    check_posterior(posterior, LatentPosterior, record["components"])
-    latent, columns = cast(LatentPosterior, posterior), Standardised(mean, scale)
+    latent = check_posterior(posterior, LatentPosterior, record["components"])
+    columns = Standardised(mean, scale)
     if latent.outputs != np.sum(columns.varying) or len(record["relevance"]) != latent.n_inputs:
         raise WrongValue("its model has another number of columns than its table")
     if np.shape(latent.latent_mean) != np.shape(latent.latent_var) or np.ndim(latent.count):

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ from cavity.persistence.typed_values import Large, NotNegative, Share, WrongValu
 from cavity.tables.row_times import TimesRecord
 from cavity.tables.schema import Schema
 
+P = TypeVar("P")
 # Rows at which a prediction is tried: no likely length of another axis, which would hide it.
 TRIED = 7
 # Numbers as `cavity evaluate` gives them: null for what is not finite.
@@ -246,12 +247,12 @@ def predicted(posterior: Any, X: Any, rows: Mapping[str, Any]) -> Any:
 
 @in_double
 def check_posterior(
-    posterior: Any,
-    kind: type,
+    posterior: object,
+    kind: type[P],
     inputs: int,
     tried: Callable[[Any, Any, Mapping[str, Any]], Any] = predicted,
-) -> None:
-    """Lets models pass that can predict, which is seen without computing.
+) -> P:
+    """The posterior, if it can predict, which is seen without computing.
 
     Args:
         posterior: of the model.
@@ -265,8 +266,9 @@ def check_posterior(
     """
     if not isinstance(posterior, kind):
         raise WrongValue("its model is of another kind than it says")
-    if posterior.n_inputs != inputs:
-        raise WrongValue(f"its model has {posterior.n_inputs} inputs, its table {inputs}")
+    checked: Any = posterior
+    if checked.n_inputs != inputs:
+        raise WrongValue(f"its model has {checked.n_inputs} inputs, its table {inputs}")
     _check_numbers(posterior)
     X = jax.ShapeDtypeStruct((TRIED, inputs), np.float64)
     rows: dict[str, Any] = dict.fromkeys(getattr(posterior, "side", ()), np.ones(TRIED))
@@ -275,6 +277,7 @@ def check_posterior(
     except Exception as error:  # whatever arrays and settings that do not fit lead to
         said = (str(error).splitlines() or ["no reason given"])[0]
         raise WrongValue(f"its parts do not go together ({said[:100]})") from None
+    return posterior
 
 
 def _check_numbers(posterior: Any) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -160,8 +160,8 @@ class TableForecaster(AbstractContents):
                 _standardised(about, name, len(columns))
                 for name, columns in (("output", schema.targets), ("control", schema.inputs))
             )
-            check_posterior(posterior, StateSpacePosterior, len(schema.inputs), _tried)
-            states = cast(StateSpacePosterior, posterior)
+            count = len(schema.inputs)
+            states = check_posterior(posterior, StateSpacePosterior, count, _tried)
             several = record["series"] is not None
             seed = typed(about["seed"], Large, "seed")
             wide = about["widening"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from cavity.estimators.asked_constraints import by_name
+from cavity.estimators.asked_types import KernelAsked
 from cavity.estimators.layers import layers_of
 from cavity.estimators.registry import (
     LIKELIHOODS,
@@ -16,7 +17,6 @@ from cavity.estimators.registry import (
 )
 from cavity.families.base import Family
 from cavity.families.images import patches_of
-from cavity.kernels.base import AbstractKernel
 from cavity.kernels.text_form import Written, read
 from cavity.kernels.text_writing import text
 from cavity.learning.initialisation.asked_inducing import asked_inducing
@@ -167,14 +167,14 @@ def written_kernel(kernel: str, schema: Schema) -> Written:
     return read(encoder.with_features(kernel), len(features), features, encoder.groups)
 
 
-def kernel_word(kernel: object, schema: Schema) -> str:
+def kernel_word(kernel: KernelAsked, schema: Schema) -> str:
     """A kernel by names of columns."""
     if isinstance(kernel, str):
         return text(written_kernel(kernel, schema).kernel, schema.features, values=False)
     return kernel_in_words(kernel, schema.features)
 
 
-def kernel_in_words(kernel: object, names: Sequence[str] | None = None) -> str:
+def kernel_in_words(kernel: KernelAsked, names: Sequence[str] | None = None) -> str:
     """A kernel as text, or the name of its class where it has none.
 
     Args:
@@ -186,7 +186,7 @@ def kernel_in_words(kernel: object, names: Sequence[str] | None = None) -> str:
     if isinstance(kernel, tuple):
         return ", ".join(kernel_in_words(each, names) for each in kernel)
     try:
-        return text(cast(AbstractKernel, kernel), names, values=False)
+        return text(kernel, names, values=False)
     except ValueError:
         return type(kernel).__name__
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from cavity.columns.column_types import evidence
 from cavity.columns.dates import NO_DATE, ORDERS, Dates, Writing
-from cavity.columns.frames import DataFrame, Series
+from cavity.columns.frames import DataFrame, Series, floats
 from cavity.columns.notation import dates_of
 from cavity.numerics.text import quoted
 from cavity.persistence.errors import DataError
@@ -276,7 +276,7 @@ def _instants(column: Series) -> tuple[Writing, bool, np.ndarray] | None:
     try:
         seen = evidence(column)
         if column.name.lower() == "year" and seen.present and seen.numeric == seen.rows:
-            return _years(column.cast(float).to_numpy())
+            return _years(floats(column).to_numpy())
         dates = dates_of(seen.notation())
         if dates is None or dates.writing.order == NO_DATE:
             return None
@@ -293,7 +293,7 @@ def _read(column: Series, writing: Writing) -> np.ndarray:
     """The instants of cells that are written as those of a fit; NaT where missing."""
     found = None
     if writing.order == YEAR:
-        found = _years(column.cast(float, strict=False).fill_null(np.nan).to_numpy())
+        found = _years(floats(column, strict=False).fill_null(np.nan).to_numpy())
     elif writing.order in QUARTERS.values():
         found = _quarters(column)
     if found is not None:

@@ -4,9 +4,10 @@ Columns are matched by name; their order, and columns a model does not know, mak
 Rows are counted from 1 in every message, without the header.
 """
 
+import contextlib
 import dataclasses
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -219,70 +220,60 @@ def encode(
     Raises:
         DataError: naming row and column of a missing, infinite or unreadable cell.
     """
-    try:
-        found = _encode(
-            without_weightless(table, weight_column),
-            schema,
-            drop_missing=drop_missing,
-            need_targets=need_targets,
-            weight_column=weight_column,
-            first=first,
+    with _rows_before(first or 0):
+        table = without_weightless(table, weight_column)
+        targets = schema.targets if need_targets else ()
+        sides = [
+            name for name in (schema.noise_column, schema.exposure_column) if name is not None
+        ]
+        heavy = [] if weight_column is None else [weight_column]
+        needed = [*(c.name for c in (*schema.inputs, *targets)), *sides, *heavy]
+        columns = dict.fromkeys(table.columns)
+        for name in needed:
+            need_column(columns, name)
+        table = schema.as_numbers(table.select([*dict.fromkeys(needed)]))
+        unseen: Unseen = {}
+        inputs = [column.numbers(table[column.name], unseen) for column in schema.inputs]
+        outputs = [_encode_target(table, column) for column in targets]
+        side = {name: _encode_positive(table, name) for name in sides}
+        weights = {name: _encode_weights(table, name) for name in heavy}
+        side |= weights
+        blocks = [*inputs, *outputs, *(side[name][:, None] for name in (*sides, *heavy))]
+        part = first is not None
+        kept = complete_rows(needed, blocks, drop_missing=drop_missing, part=part)
+        for name, block in zip(needed, blocks, strict=True):
+            refuse_infinite(name, block)
+        complete = int(np.sum(kept))
+        for name, values in weights.items():
+            kept = kept & (values > 0.0)
+            if complete and not part and not np.any(kept):
+                raise DataError(f"every row has weight 0 in column {quoted(name)}")
+        known: dict[str | None, np.ndarray] = {name: v[kept] for name, v in side.items()}
+        X = np.hstack(inputs)[kept]
+        outside = outside_of(schema.ranges, schema.encoder, X) if schema.ranges else {}
+        found = Encoded(
+            X=X,
+            y=np.hstack(outputs)[kept] if outputs else None,
+            noise=known.get(schema.noise_column),
+            exposure=known.get(schema.exposure_column),
+            kept=kept,
+            features=schema.features,
+            noticed=EncodingWarnings(len(kept), complete, unseen, outside),
+            first=first or 0,
+            weight=known.get(weight_column),
         )
-    except CellError as error:
-        raise error.further_down(first or 0) from None
-    if first is None:
+    if not part:
         refuse_empty(found.noticed)
     return found
 
 
-def _encode(
-    table: DataFrame,
-    schema: Schema,
-    *,
-    drop_missing: bool,
-    need_targets: bool,
-    weight_column: str | None,
-    first: int | None,
-) -> Encoded:
-    targets = schema.targets if need_targets else ()
-    sides = [name for name in (schema.noise_column, schema.exposure_column) if name is not None]
-    heavy = [] if weight_column is None else [weight_column]
-    needed = [*(c.name for c in (*schema.inputs, *targets)), *sides, *heavy]
-    columns = dict.fromkeys(table.columns)
-    for name in needed:
-        need_column(columns, name)
-    table = schema.as_numbers(table.select([*dict.fromkeys(needed)]))
-    unseen: Unseen = {}
-    inputs = [column.numbers(table[column.name], unseen) for column in schema.inputs]
-    outputs = [_encode_target(table, column) for column in targets]
-    side = {name: _encode_positive(table, name) for name in sides}
-    weights = {name: _encode_weights(table, name) for name in heavy}
-    side |= weights
-    blocks = [*inputs, *outputs, *(side[name][:, None] for name in (*sides, *heavy))]
-    part = first is not None
-    kept = complete_rows(needed, blocks, drop_missing=drop_missing, part=part)
-    for name, block in zip(needed, blocks, strict=True):
-        refuse_infinite(name, block)
-    complete = int(np.sum(kept))
-    for name, values in weights.items():
-        kept = kept & (values > 0.0)
-        if complete and not part and not np.any(kept):
-            raise DataError(f"every row has weight 0 in column {quoted(name)}")
-    X = np.hstack(inputs)[kept]
-    outside = outside_of(schema.ranges, schema.encoder, X) if schema.ranges else {}
-    return Encoded(
-        X=X,
-        y=np.hstack(outputs)[kept] if outputs else None,
-        noise=side[schema.noise_column][kept] if schema.noise_column is not None else None,
-        exposure=side[schema.exposure_column][kept]
-        if schema.exposure_column is not None
-        else None,
-        kept=kept,
-        features=schema.features,
-        noticed=EncodingWarnings(len(kept), complete, unseen, outside),
-        first=first or 0,
-        weight=side[weight_column][kept] if weight_column is not None else None,
-    )
+@contextlib.contextmanager
+def _rows_before(first: int) -> Iterator[None]:
+    """Tells of cells by their rows in a longer table, in which so many come before."""
+    try:
+        yield
+    except CellError as error:
+        raise error.further_down(first) from None
 
 
 def _encode_target(table: DataFrame, column: Column) -> np.ndarray:
