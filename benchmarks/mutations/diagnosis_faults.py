@@ -64,7 +64,7 @@ DIAGNOSIS_FAULTS = (
     Fault(
         "outputs that do not vary are judged",
         "learning/diagnostics/noise_alone.py",
-        "if case.gaussian is None or len(moving) in (0, len(_columns(y, presence))):",
+        "if case.noise is None or len(moving) in (0, len(_columns(y, presence))):",
         "if len(moving) >= 0:",
         (EXAMINE + "test_one_output_that_does_not_vary_leaves_the_others_to_be_judged",),
     ),

@@ -252,7 +252,8 @@ def step(p: Problem) -> Callable[[], float]:
 def _steps(objective: Objective, p: Problem, batch: int) -> Callable[[], float]:
     """Steps of Adam on one minibatch after another."""
     batches, steps = iter(p["batches"]), len(p["batches"])
-    adam = Adam(objective, objective.first, steps, float(p["rate"]), batch, 0, None)
+    training = Training(steps, batch, float(p["rate"]))
+    adam = Adam(objective, objective.first, training, None)
 
     def call() -> float:
         rows = next(batches)

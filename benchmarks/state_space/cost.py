@@ -29,7 +29,7 @@ def measured(rows: int, power: float, repeats: int) -> dict[str, float]:
 
     from benchmarks.objective import medians_ms
     from cavity.learning.blas_threads import one_blas_thread
-    from cavity.learning.data.batched import as_training_data
+    from cavity.learning.data.batched import Layout, as_training_data
     from cavity.learning.infer import as_dtype
     from cavity.learning.initialisation.state_space import (
         StateSpaceStart,
@@ -46,8 +46,8 @@ def measured(rows: int, power: float, repeats: int) -> dict[str, float]:
     y = (np.sin(0.2 * t) + 0.1 * random.standard_normal(rows))[:, None]
     series = np.zeros(rows)
     model, start = state_space_starts(StateSpaceStart(STATES, POINTS), y, u, series)[0]
-    rest: dict[str, Any] = {"blocks": None, "rows": {"series": series}, "missing": "skip"}
-    data: Any = as_training_data(model, u, y, method=PowerEP(), power=power, **rest)
+    layout = Layout(power, None, {"series": series}, "skip")
+    data: Any = as_training_data(model, u, y, PowerEP(), layout)
     sites = starting_sites(model, start, coupled=True)
     typed: Any = as_dtype(model, data)
     with one_blas_thread():

@@ -218,7 +218,7 @@ def test_natural_steps_move_by_slopes_in_expectations(power):
         by_square[i, j] = by_square[j, i] = slope(np.zeros(M), 0.5 * (both + both.T))
     P = np.linalg.inv(V) - 2.0 * rho * by_square
     h = np.linalg.solve(V, m) + rho * by_mean
-    ((new,),) = fn.coordinates.tied(fn.natural(x, None, 1.0, rho)[0])
+    ((new,),) = fn.coordinates.tied_sites(fn.natural(x, None, 1.0, rho)[0])
     root = np.asarray(new.root[0])
     assert_close(root @ root.T, np.linalg.inv(P), "gradient")
     assert_close(new.mean[0], np.linalg.solve(P, h), "gradient")

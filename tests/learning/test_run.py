@@ -10,6 +10,7 @@ from scipy import stats
 import cavity
 from cavity.kernels import RBF
 from cavity.learning.data.arrays import prepare
+from cavity.learning.mcmc.problem import Moving
 from cavity.learning.mcmc.run import problem_of, weak_priors
 from cavity.learning.mcmc.targets import Collapsed, WhitenedTarget, basis_of, sites_about_mode
 from cavity.learning.methods.mcmc import MCMC
@@ -175,7 +176,7 @@ def test_scale_mixture_against_the_density_itself():
     model = cavity.GP(KERNEL, StudentT(0.3, 3.0))
     data = prepare(inputs, y)
     maps = jax.tree.map(lambda _: FIXED, model)
-    problem = problem_of(model, data, maps, flat(model), 1e-8)
+    problem = problem_of(model, data, Moving(maps, flat(model), 1e-8))
     precision, shift = jnp.zeros((2, 1, 2))
     target = WhitenedTarget(problem, precision, shift, True)
     move = target.moves()[1].move
@@ -197,7 +198,7 @@ def test_coordinates_change_nothing(rng):
     """The density of parameters and functions is the same in coordinates about any sites."""
     model = cavity.GP(KERNEL, Bernoulli())
     data = prepare(X, Y["binary"])
-    problem = problem_of(model, data, bijections(model), flat(model), 1e-8)
+    problem = problem_of(model, data, Moving(bijections(model), flat(model), 1e-8))
     z = jnp.asarray(rng.standard_normal((1, 3)))
     found = []
     for precision, shift in (np.zeros((2, 1, 3)), sites_about_mode(problem)):
@@ -217,7 +218,8 @@ def test_marginal_and_function_with_noise(rng):
     """The log marginal is the dense one."""
     model = cavity.GP(KERNEL, Gaussian(0.2))
     y = rng.standard_normal(3)
-    problem = problem_of(model, prepare(X, y), bijections(model), flat(model), 1e-8)
+    moving = Moving(bijections(model), flat(model), 1e-8)
+    problem = problem_of(model, prepare(X, y), moving)
     target = Collapsed(problem)
     found = target.log_density({"x": jnp.zeros(3), "f": jnp.zeros((1, 3))})
     jacobian = np.log(1.5) + np.log(0.9) + np.log(0.2)

@@ -54,6 +54,7 @@ SHARED_BY_SIBLINGS = {
         "base",
         "contributions",
         "coupled_classes",
+        "drawn_weights",
         "deep",
         "drawn_weights",
         "inputs",

@@ -16,7 +16,7 @@ from cavity.inference.energy import energy
 from cavity.inference.networks.activations import activation_of
 from cavity.inference.networks.term import through_layers
 from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import checked_start, infer_from
+from cavity.learning.infer import KnownSites, checked_start, infer_from
 from cavity.models.network.checks import checked_widths
 
 NOISE = likelihoods.Gaussian(0.05)
@@ -98,7 +98,7 @@ def test_energy_is_stationary_and_its_gradients_are_explicit(settled):
     for where in (lambda m: m.likelihood.variance, lambda m: m.inner.variance):
         step = 1e-3 * float(where(model))
         beside = [eqx.tree_at(where, model, where(model) + s) for s in (step, -step)]
-        up, down = (infer_from(m, data, method, jitter, result.found) for m in beside)
+        up, down = (infer_from(m, data, method, jitter, KnownSites(result.found)) for m in beside)
         assert up.converged
         assert down.converged
         slope = -(up.log_evidence - down.log_evidence) / (2.0 * step)

@@ -9,7 +9,7 @@ import numpy as np
 
 import cavity
 from cavity.inference.energy import beliefs, energy, evidence_terms
-from cavity.learning.data.batched import as_training_data
+from cavity.learning.data.batched import Layout, as_training_data
 from cavity.learning.infer import as_dtype, first_jitter
 from cavity.numerics.tree import named
 from tests.recorded.cases import Case
@@ -32,8 +32,9 @@ def _at(model: Any, data: Any, approximation: Any, jitter: float, sites: Any) ->
 
 def layout_of(case: Case) -> tuple[Any, Any, float]:
     """Model and data as inference takes them, and the jitter."""
-    options: dict[str, Any] = {"blocks": None, "rows": None, "missing": "error"} | case.options
-    data: Any = as_training_data(case.model, case.X, case.y, **options)
+    options = dict(case.options)
+    method = options.pop("method")
+    data: Any = as_training_data(case.model, case.X, case.y, method, Layout(**options))
     model = as_dtype(case.model, data)
     return model, data, first_jitter(model, JITTER)
 

@@ -22,11 +22,9 @@ def dispatch(
     Raises:
         TypeError: for what is neither.
     """
-    if isinstance(method, MCMC):
-        return sample(method)
-    if isinstance(method, AbstractMethod):
-        return approximate(method)
-    raise TypeError(f"method must be an object such as cavity.PowerEP(), given {method!r}")
+    if not isinstance(method, AbstractMethod | MCMC):
+        raise TypeError(f"method must be an object such as cavity.PowerEP(), given {method!r}")
+    return method.chosen(approximate, sample)
 
 
 def check_sampler(given: object) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ from cavity.inference.solvers.convergence import EXACT, ConvergenceReport
 from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
-from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory
+from cavity.learning.data.batched import Layout, TrainingRows, as_training_data, in_memory
 from cavity.learning.data.training_data import AbstractTrainingData, Data
 from cavity.learning.data.validation import (
     all_fixed,
@@ -29,6 +29,7 @@ from cavity.learning.data.validation import (
 from cavity.learning.dispatch import dispatch
 from cavity.learning.failures import NumericalError, diagnose_failure
 from cavity.learning.mcmc.checks import check_draws
+from cavity.learning.mcmc.problem import Moving
 from cavity.learning.mcmc.run import Drawn, draw
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.mcmc import MCMC
@@ -102,9 +103,7 @@ def infer(
     """
 
     def approximated(method: AbstractMethod) -> Inference:
-        data = as_training_data(
-            model, X, y, method=method, power=power, blocks=blocks, rows=rows, missing=missing
-        )
+        data = as_training_data(model, X, y, method, Layout(power, blocks, rows, missing))
         start, _, first = checked_start(model, data.first_block, jitter)
         return infer_from(start, data, method, first)
 
@@ -123,8 +122,8 @@ def _infer_by_draws(model: AbstractModel, data: Data, sampler: MCMC, jitter: flo
     has_weights = model.drawn_weights is not None
     if model.likelihood.gaussian_noise is not None and not has_weights:
         return infer_from(model, data, PowerEP(), jitter)
-    maps, densities = all_fixed(bijections(model)), flat(model)
-    drawn = draw(model, data, sampler, jitter=jitter, maps=maps, densities=densities)
+    held = Moving(all_fixed(bijections(model)), flat(model), jitter)
+    drawn = draw(model, data, sampler, held)
     if drawn is None:
         raise NumericalError(diagnose_failure(model, data))
     return from_draws(drawn)
@@ -200,15 +199,28 @@ def as_dtype(model: M, data: Data) -> M:
     return jax.tree.map(lambda x: jnp.asarray(x, dtype) if is_float(x) else x, model)
 
 
+class KnownSites(NamedTuple):
+    """Sites that inference starts from.
+
+    Attributes:
+        sites: the sites; None for sites of precision zero.
+        learned: the search by which the tied ones among them were learned with the model; None
+            where they were not.
+        energy_at: the energy of the model at private sites and a jitter, where there is a program
+            for it.
+    """
+
+    sites: Sites | None = None
+    learned: Minimum | None = None
+    energy_at: Callable[[Sites, float], float] | None = None
+
+
 def infer_from(
     model: AbstractModel,
     data: AbstractTrainingData,
     method: AbstractMethod,
     jitter: float,
-    start: Sites | None = None,
-    *,
-    learned: Minimum | None = None,
-    energy_at: Callable[[Sites, float], float] | None = None,
+    known: KnownSites = KnownSites(),
 ) -> Inference:
     """`infer` on prepared data.
 
@@ -217,23 +229,19 @@ def infer_from(
         data: prepared data.
         method: the inference method.
         jitter: the jitter to begin with.
-        start: sites to start from; None for sites of precision zero.
-        learned: the search by which the tied sites among them were learned with the model; None
-            where they were not.
-        energy_at: the energy of the model at private sites and a jitter, where there is a program
-            for it.
+        known: sites to start from.
     """
     block, whole = data.first_block, data.in_memory
     problem = block.problem(model, method.approximation, jitter)
     empty = problem.empty_sites()
-    start = None if start is None else problem.adopted(start)
+    start = None if known.sites is None else problem.adopted(known.sites)
+    known = known._replace(sites=start)
     if has_sites(split_optimised(empty)[0]):
-        result = _infer_by_search(model, data, method, jitter, start, learned)
+        result = _infer_by_search(model, data, method, jitter, known)
     elif whole is None:
         result = _infer_by_messages(model, data, method, jitter)
     else:
-        ends = start, empty
-        result = _infer_by_sweeps(model, whole, method, jitter, *ends, energy_at)
+        result = _infer_by_sweeps(model, whole, method, jitter, known, empty)
     if result is None:
         raise NumericalError(diagnose_failure(model, block))
     return dataclasses.replace(result, streamed=whole is None, n_rows=int(data.length))
@@ -262,9 +270,8 @@ def _infer_by_sweeps(
     data: Data,
     method: AbstractMethod,
     jitter: float,
-    sites: Sites | None,
+    known: KnownSites,
     zero: Sites,
-    energy_at: Callable[[Sites, float], float] | None,
 ) -> Inference | None:
     """The posterior at the fixed point of the sites, or in closed form where there are none."""
 
@@ -272,12 +279,12 @@ def _infer_by_sweeps(
         problem = data.problem(model, method.approximation, jitter)
         fixed_point, report = zero, EXACT
         if has_sites(zero):
-            fixed_point, report = find_fixed_point(problem, method.solver, sites, zero=zero)
-        if energy_at is None:
+            fixed_point, report = find_fixed_point(problem, method.solver, known.sites, zero=zero)
+        if known.energy_at is None:
             posterior, value = posterior_at(model, data, problem, fixed_point)
         else:
             posterior = _posterior(model, data, problem, fixed_point)
-            value = energy_at(fixed_point, jitter)
+            value = known.energy_at(fixed_point, jitter)
         stored = fixed_point if has_sites(zero) else None
         result = Inference(
             posterior,
@@ -305,16 +312,15 @@ def _infer_by_search(
     data: AbstractTrainingData,
     method: AbstractMethod,
     jitter: float,
-    start: Sites | None,
-    learned: Minimum | None,
+    known: KnownSites,
 ) -> Inference | None:
     """The posterior at the minimum of the energy over tied sites."""
-    if learned is not None and start is not None:
-        sites, minimum = start, learned
+    if known.learned is not None and known.sites is not None:
+        sites, minimum = known.sites, known.learned
         report = ConvergenceReport(0, 0.0, 0, "learning", minimum.converged)
     else:
         try:
-            objective, minimum = minimise_over_tied_sites(model, data, method, jitter, start)
+            objective, minimum = minimise_over_tied_sites(model, data, method, jitter, known.sites)
         except StartFailed:
             return None
         sites, jitter = objective.sites_at(minimum.x), objective.jitter

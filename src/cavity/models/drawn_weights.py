@@ -43,6 +43,11 @@ class WeightPart(eqx.Module):
             return np.arange(self.shape[0])
         return np.unique(self.units, return_index=True)[1]
 
+    @property
+    def local_scales(self) -> int:
+        """How many local scales there are, one for each unit and function; 0 where none are."""
+        return len(self.firsts) * self.functions if self.prior.has_local_scales else 0
+
     def log_joint(self, weights: Float[Array, "p P"]) -> Float[Array, "S U P"]:
         """Logs of share times density of each unit's weights, for each Gaussian of a mixture."""
         prior = self.prior

@@ -50,6 +50,12 @@ def _wide() -> bool:
     return bool(jax.config.read("jax_enable_x64"))
 
 
+def check_whole(name: str, value: object, least: int) -> None:
+    """Raises ValueError unless the value is a whole number of at least so much."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, given {value!r}")
+
+
 def check_finite(name: str, array: Array) -> None:
     """Raises ValueError naming the first entry that is NaN or infinite."""
     if isinstance(array, Tracer):

@@ -47,6 +47,11 @@ class AbstractWeightPrior(Tabled, eqx.Module):
     has_local_scales: ClassVar[bool] = False
     nonnegative: ClassVar[bool] = False
 
+    @property
+    def lowest(self) -> float:
+        """The smallest value that a weight can have."""
+        return 0.0 if self.nonnegative else -float("inf")
+
     @abc.abstractmethod
     def starting_variance(self) -> Float[Array, "..."]:
         """The variance of the Gaussian that a search starts from, positive and finite."""

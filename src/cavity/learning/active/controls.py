@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from cavity.learning.active.sample_entropy import sample_entropy
 from cavity.learning.active.suggest import check_joint
 from cavity.learning.blas_threads import with_one_blas_thread
-from cavity.learning.results.result import Inference
+from cavity.learning.results.result import posterior_of
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.process import AbstractProcess, SparseProcess
 from cavity.models.state_space.paths import sampled_paths
@@ -70,8 +70,7 @@ def suggest_controls(
     References:
         Bui (2017), S52; Kozachenko and Leonenko (1987).
     """
-    if isinstance(posterior, Inference):
-        posterior = posterior.posterior
+    posterior = posterior_of(posterior)
     functions = _next_state(posterior)
     u = float_array("controls", controls)
     u = u[:, :, None] if u.ndim == 2 else u

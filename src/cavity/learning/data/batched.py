@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +47,15 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.base import AbstractModel
 from cavity.numerics.chunking import padded_size
 from cavity.numerics.text import plural
+
+
+class Layout(NamedTuple):
+    """Arguments of `infer` and `fit` that belong to single rows, as `prepare` has them."""
+
+    power: ArrayLike = 0.5
+    blocks: ArrayLike | None = None
+    rows: Mapping[str, ArrayLike] | None = None
+    missing: str = "error"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -195,12 +204,8 @@ def as_training_data(
     model: AbstractModel,
     X: TrainingRows | None,
     y: ArrayLike | None,
-    *,
     method: AbstractMethod,
-    power: ArrayLike,
-    blocks: ArrayLike | None,
-    rows: Mapping[str, ArrayLike] | None,
-    missing: str,
+    layout: Layout,
 ) -> AbstractTrainingData:
     """The data that `infer` and `fit` were given: arrays, or batches in the place of both.
 
@@ -209,6 +214,7 @@ def as_training_data(
         TypeError: for data that are not numbers, batches that can be read only once, and float64
             data in 32-bit mode.
     """
+    power, blocks, rows, missing = layout
     check_model(model, blocks, method)
     check_volume(model, method, power)
     check_approximation(model, method)
@@ -219,8 +225,7 @@ def as_training_data(
         raise ValueError(f"{type(model).__name__} needs inputs: give X, one row for each of y")
     if y is not None:
         rows = model.row_data(rows, len(np.asarray(y)))
-        layout: dict[str, Any] = {"power": power, "blocks": blocks, "missing": missing}
-        data = prepare(*in_memory(X, y), rows=rows, **layout)
+        data = prepare(*in_memory(X, y), power=power, blocks=blocks, rows=rows, missing=missing)
         model.check_power(data.rows, data.power, method.approximation)
         check_row_weights(data, method)
         return data.with_power_traced() if _has_one_program(model) else data

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
-import numpy as np
 from numpy.typing import ArrayLike
+
+from cavity.numerics.validation import check_whole
 
 # Rows worked on at a time where nothing else is asked for.
 LEAST, MOST = 4_096, 65_536
@@ -79,9 +80,8 @@ class Batches:
                 f"{type(source).__name__}"
             )
         for name, value in (("size", size), ("buffer", buffer)):
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if value is not None and not (whole and value >= 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, given {value!r}")
+            if value is not None:
+                check_whole(name, value, 1)
         self.source = cast(BatchSource, source)
         self.size, self.buffer = size, buffer
 

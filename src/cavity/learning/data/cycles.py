@@ -63,10 +63,23 @@ def cycles_of(kernel: AbstractKernel, columns: Sequence[int]) -> list[Cycle]:
     return _within(kernel, (), columns)
 
 
-def _within(node: Any, path: tuple[str, ...], columns: Sequence[int]) -> list[Cycle]:
-    if isinstance(node, SumOver) or not isinstance(node, eqx.Module):
-        return []
-    seen = [columns[d] for d in node.dims] if isinstance(node, Active) else columns
+@functools.singledispatch
+def _within(node: object, path: tuple[str, ...], seen: Sequence[int]) -> list[Cycle]:
+    return []
+
+
+@_within.register
+def _(node: SumOver, path: tuple[str, ...], seen: Sequence[int]) -> list[Cycle]:
+    return []  # parts have columns of their own
+
+
+@_within.register
+def _(node: Active, path: tuple[str, ...], seen: Sequence[int]) -> list[Cycle]:
+    return _within(node.kernel, (*path, "kernel"), [seen[d] for d in node.dims])
+
+
+@_within.register
+def _(node: eqx.Module, path: tuple[str, ...], seen: Sequence[int]) -> list[Cycle]:
     found = []
     for field in dataclasses.fields(node):
         value, unit = getattr(node, field.name), field.metadata.get("units", Units())

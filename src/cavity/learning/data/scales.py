@@ -7,6 +7,7 @@ depend on the units of the data although the data are not transformed.
 """
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -215,16 +216,34 @@ def _moved(node: Any, measured: Any, scales: Scales) -> Any:
         return _scaled(node, measured, scales)
     if not isinstance(node, eqx.Module):
         return node
-    inner = scales.columns(node.dims) if isinstance(node, Active) else scales
-    inner = inner.parts(node.parts) if isinstance(node, SumOver) else inner
-    groups = node.groups if isinstance(node, AbstractStationary) else None
-    inner = inner if groups is None else inner.grouped(groups)
+    inner = _within(node, scales)
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)
         if isinstance(value, eqx.Module) or eqx.is_inexact_array(value):
             new = _moved(value, getattr(measured, field.name), inner)
             node = eqx.tree_at(lambda m, name=field.name: getattr(m, name), node, new)
     return node
+
+
+@functools.singledispatch
+def _within(node: eqx.Module, scales: Scales) -> Scales:
+    """The scales of the inputs that a part of a model sees."""
+    return scales
+
+
+@_within.register
+def _(node: Active, scales: Scales) -> Scales:
+    return scales.columns(node.dims)
+
+
+@_within.register
+def _(node: SumOver, scales: Scales) -> Scales:
+    return scales.parts(node.parts)
+
+
+@_within.register
+def _(node: AbstractStationary, scales: Scales) -> Scales:
+    return scales if node.groups is None else scales.grouped(node.groups)
 
 
 def _scaled(value: Any, unit: Units, scales: Scales) -> np.ndarray:

@@ -71,10 +71,7 @@ def check_approximation(model: AbstractModel, method: AbstractMethod) -> None:
 
 def check_row_weights(data: Data, method: AbstractMethod) -> None:
     """Raises ValueError for weights of rows whose own variables have sites matched by sweeps."""
-    approximation = method.approximation
-    if not (approximation.tied and data.rows.weighted):
-        return
-    if cast(TiedPowerMeans, approximation).input_sites:
+    if data.rows.weighted and method.solver.rowwise:
         raise ValueError(
             "a row that stands for several has one latent input for all of them, which "
             "input_sites=True matches once: leave the weights out, or input_sites=False"

@@ -31,6 +31,7 @@ from cavity.models.gp import GP
 from cavity.numerics.conjugate_gradients import bound_quadratic
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Scalar
+from cavity.numerics.validation import check_whole
 
 LEVELS = ("products", "trace", "row sums")
 # Rows up to which ten products with their covariance take a minute or so.
@@ -146,8 +147,7 @@ def check_settings(products: object, level: object) -> None:
     """Raises ValueError for a number of products or a level that there is not."""
     if level not in (None, *LEVELS):
         raise ValueError(f"level must be None or one of {', '.join(LEVELS)}, given {level!r}")
-    if isinstance(products, bool) or not isinstance(products, int | np.integer) or products < 1:
-        raise ValueError(f"products must be a whole number of at least 1, given {products!r}")
+    check_whole("products", products, 1)
 
 
 def bracket_of(case: Examined, *, products: int = 10, level: str | None = None) -> Bracket:
@@ -161,7 +161,7 @@ def bracket_of(case: Examined, *, products: int = 10, level: str | None = None) 
     Raises:
         NumericalError: where bounds are not finite.
     """
-    value, proved = case.log_evidence, case.gaussian is not None
+    value, proved = case.log_evidence, case.noise is not None
     if case.observed is None or not case.approximate:
         return Bracket(value, value, 0.0, value, 0.0, proved, "exact", 0)
     if level is None:

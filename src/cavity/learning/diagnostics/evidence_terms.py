@@ -9,7 +9,7 @@ the last term being the trace $\tfrac12 \sum d_n / \lambda_n$ at power 0, and no
 """
 
 import dataclasses
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -69,7 +69,7 @@ def evidence_terms(case: Examined) -> EvidenceTerms | None:
     """
     constant = -0.5 * case.data.n_observed * float(LOG_2PI)
     if case.observed is None:
-        if case.gaussian is None:
+        if case.noise is None:
             return None
         data_fit = -0.5 * _quadratic_of_full(case)
         complexity = case.log_evidence - constant - data_fit
@@ -87,7 +87,7 @@ def evidence_terms(case: Examined) -> EvidenceTerms | None:
 def _quadratic_of_full(case: Examined) -> float:
     """yᵀA⁻¹y of a full GP with Gaussian noise, from the weights of its posterior."""
     rows = case.data.rows
-    process = cast(FullProcess, case.process)
+    process: FullProcess = case.result.posterior.process
     mean = case.gp.latents[0].output_mean(rows.y.shape[-1])(rows.x)
     weights = np.asarray(process.weights)
     centred = np.asarray((rows.y - mean) * rows.observed)[: len(weights)]

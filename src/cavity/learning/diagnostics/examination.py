@@ -123,13 +123,12 @@ class Examination:
 
     def shifted(self, nats: float) -> "Examination":
         """The same with so much more in all log densities, as in another unit of the outputs."""
-        b, terms = self.bracket, self.terms
-        moved = {k: getattr(b, k) + nats for k in ("lower", "upper", "log_evidence")}
+        terms = self.terms
         if terms is not None:
             terms = dataclasses.replace(terms, constant=terms.constant + nats)
         return dataclasses.replace(
             self,
-            bracket=dataclasses.replace(b, **moved),
+            bracket=self.bracket.shifted(nats),
             noise_alone=self.noise_alone + nats,
             terms=terms,
         )

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from typing import cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -141,12 +140,12 @@ def _parts(case: Examined) -> FunctionParts:
 
 def _noise(case: Examined, parts: FunctionParts | None) -> Noise | None:
     """The noise, with everything it may have been confused with."""
-    if case.gaussian is None:
+    if case.noise is None:
         return None
     rows, n = case.data.rows, int(case.data.length)
     y = np.asarray(rows.y, float)[:n]
     weights = np.broadcast_to(np.asarray(rows.presence), rows.y.shape)[:n]
-    variance = np.asarray(case.gaussian.noise_variance(**rows.columns), float)
+    variance = np.asarray(case.noise.noise_variance(**rows.columns), float)
     variance = np.broadcast_to(variance, rows.y.shape)[:n]
     mean = np.asarray(case.result.posterior.marginals(np.asarray(_inputs(case))).mean)
     error = (y - mean.reshape(y.shape)) ** 2
@@ -162,8 +161,8 @@ def _noise(case: Examined, parts: FunctionParts | None) -> Noise | None:
 
 
 def _count(case: Examined) -> InducingCount:
-    belief = cast(SparseProcess, case.process).belief
-    correlation, determined = _counted(case.gp, belief, case.jitter)
+    process: SparseProcess = case.result.posterior.process
+    correlation, determined = _counted(case.gp, process.belief, case.jitter)
     near = np.abs(np.asarray(correlation)) > MERGED
     # the first of those that are as good as the same stands for them
     distinct = sum(not np.any(near[i, :i]) for i in range(len(near)))

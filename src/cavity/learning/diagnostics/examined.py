@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +16,11 @@ from cavity.learning.data.batched import TrainingRows, in_memory
 from cavity.learning.data.training_data import Data
 from cavity.learning.diagnostics.row_covariance import Observations, evidence_of_sites, residuals
 from cavity.learning.infer import as_dtype, infer
-from cavity.learning.methods.base import AbstractMethod
-from cavity.learning.results.result import FitResult, Inference, check_whole
+from cavity.learning.results.result import Inference, check_whole
 from cavity.likelihoods.capabilities import GaussianInLatent
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
 from cavity.models.latent_gp import shared_parameters
-from cavity.models.posterior import Posterior as GPPosterior
 from cavity.models.process import AbstractProcess
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import Power
@@ -42,7 +40,7 @@ class Examined:
             None for a full GP, whose evidence needs no comparison.
         beyond: what the log evidence has beyond that of the observations, nats; 0 where they are
             the rows themselves.
-        gaussian: the likelihood where its noise is Gaussian, None elsewhere.
+        noise: the likelihood where its noise is Gaussian, None elsewhere.
     """
 
     result: Inference
@@ -50,7 +48,7 @@ class Examined:
     gp: GP
     observed: Observations | None
     beyond: float
-    gaussian: GaussianInLatent | None
+    noise: GaussianInLatent | None
 
     @property
     def approximate(self) -> bool:
@@ -66,7 +64,7 @@ class Examined:
     @property
     def process(self) -> AbstractProcess:
         """The posterior process of the function."""
-        return cast(GPPosterior, self.result.posterior).process
+        return self.result.posterior.process
 
     @property
     def log_evidence(self) -> float:
@@ -79,11 +77,9 @@ def examined(
     X: TrainingRows | None,
     y: ArrayLike | None,
     *,
-    power: ArrayLike | None,
-    method: AbstractMethod | None,
-    jitter: float | None,
     rows: Mapping[str, ArrayLike] | None,
     missing: str,
+    **asked: Any,
 ) -> Examined:
     """Inference where a model is given, and rows as observations.
 
@@ -91,24 +87,21 @@ def examined(
         model: the model, or a result.
         X: inputs; None, with y, for the rows that a result holds on to.
         y: outputs.
-        power: of the inference in a model, None for 0.5; not with a result, which has its own.
-        method: of the inference in a model, None for `PowerEP()`; not with a result.
-        jitter: of the inference in a model, None for 1e-8; not with a result.
         rows: side data of the rows.
         missing: "error", or "skip".
+        **asked: power, method and jitter of the inference in a model, None for those of `infer`;
+            not with a result, which has its own.
 
     Raises:
         ValueError: for models without a bracket, with the reason; see
             `cavity.diagnostics.bracket`.
     """
     layout = {"rows": rows, "missing": missing}
-    asked = {"power": power, "method": method, "jitter": jitter}
     asked = {name: value for name, value in asked.items() if value is not None}
     result, data = _result_and_data(model, X, y, asked, layout)
     if SLOPES in data.rows.side:
         raise ValueError("a bracket is for rows that observe values of the function, no slopes")
-    gp = result.model if isinstance(result, FitResult) else result.posterior.model
-    gp = as_dtype(_checked(gp), data)
+    gp = as_dtype(_checked(result.fitted), data)
     gaussian = gp.likelihood.gaussian_noise
     if not gp.sparse:
         return Examined(result, data, gp, None, 0.0, gaussian)
@@ -128,28 +121,21 @@ def _result_and_data(
     layout: dict[str, Any],
 ) -> tuple[Inference, Data]:
     """Inference in the model, where it is not a result already, and its rows."""
-    result = model if isinstance(model, Inference) else None
-    if result is not None and asked:
+    if not isinstance(model, Inference):
+        X, y = _given_rows(X, y)
+        data = prepare(*in_memory(X, y), power=asked.get("power", 0.5), **layout)
+        return infer(_checked(model), X, y, **asked, **layout), data
+    if asked:
         raise ValueError(
             f"a result has its own {' and '.join(asked)}: leave out what it has, or give the "
             "model, as in cavity.diagnostics.bracket(result.posterior.model, X, y, power=0.0)"
         )
-    if result is not None:
-        _check_kind(result)
-        check_whole(result, "its evidence")
-    kept = None if result is None else result.data
-    if X is None and y is None and result is not None and kept is not None:
-        return result, kept
-    if X is None or y is None:
-        raise ValueError(
-            "a bracket looks at all rows many times: give X and y, rows in memory; of a long "
-            "table a few thousand of its rows will do, with "
-            "cavity.diagnostics.bracket(model, X, y)"
-        )
-    data = prepare(*in_memory(X, y), power=asked.get("power", 0.5), **layout)
-    if not isinstance(model, Inference):
-        _checked(model)
-        return infer(model, X, y, **asked, **layout), data
+    _check_kind(model)
+    check_whole(model, "its evidence")
+    kept = model.data
+    if X is None and y is None and kept is not None:
+        return model, kept
+    data = prepare(*in_memory(*_given_rows(X, y)), **layout)
     if kept is None:
         raise ValueError(
             "the rows of this result came in batches and are not kept, so that X and y cannot be "
@@ -162,6 +148,17 @@ def _result_and_data(
             "all of them out, or give the model in place of the result"
         )
     return model, data
+
+
+def _given_rows(X: TrainingRows | None, y: ArrayLike | None) -> tuple[TrainingRows, ArrayLike]:
+    """The rows, where they are given."""
+    if X is None or y is None:
+        raise ValueError(
+            "a bracket looks at all rows many times: give X and y, rows in memory; of a long "
+            "table a few thousand of its rows will do, with "
+            "cavity.diagnostics.bracket(model, X, y)"
+        )
+    return X, y
 
 
 def same_rows(first: Data, second: Data) -> bool:
@@ -188,7 +185,7 @@ def _in_order(data: Data) -> np.ndarray:
 
 def _check_kind(result: Inference) -> None:
     """Raises ValueError where a result has no bracket, with the reason."""
-    _checked(result.model if isinstance(result, FitResult) else result.posterior.model)
+    _checked(result.fitted)
     if result.chains is not None or result.log_evidence is None:
         raise ValueError("draws have no bracket of their evidence: give a model or use PowerEP()")
 

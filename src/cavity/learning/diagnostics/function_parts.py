@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.graph.rows import Rows
 from cavity.learning.blas_threads import with_one_blas_thread
-from cavity.learning.results.result import Inference
+from cavity.learning.results.result import Inference, posterior_of
 from cavity.models.posterior import AbstractPosterior
 from cavity.models.process import SparseProcess
 from cavity.numerics.jit import compiled
@@ -58,9 +58,7 @@ def function_parts(posterior: AbstractPosterior | Inference, X: ArrayLike) -> Fu
     References:
         van der Wilk (2018), item 27 (eqs 2.22 to 2.24).
     """
-    known: AbstractPosterior = (
-        posterior.posterior if isinstance(posterior, Inference) else posterior
-    )
+    known = posterior_of(posterior)
     inputs = float_array("X", X)
     check_columns("X", inputs, known.n_inputs)
     check_finite("X", inputs)

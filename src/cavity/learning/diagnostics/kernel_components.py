@@ -5,6 +5,7 @@ data these are Gaussian as f is, with the cross-covariance $k_i(\mathbf x, \cdot
 known of f in the place of $k(\mathbf x, \cdot)$.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,11 +18,11 @@ from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels import text
 from cavity.kernels.base import AbstractKernel, Active, Scaled, Sum
 from cavity.learning.blas_threads import with_one_blas_thread
-from cavity.learning.results.result import Inference
+from cavity.learning.results.result import Inference, posterior_of
 from cavity.likelihoods.support import Support
 from cavity.means import AbstractMean
 from cavity.models.mean_function import only_of
-from cavity.models.posterior import AbstractPosterior
+from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.process import AbstractProcess, variances
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
@@ -51,6 +52,7 @@ class KernelComponents(NamedTuple):
     offset: np.ndarray
 
 
+@functools.singledispatch
 def summands(kernel: AbstractKernel) -> list[AbstractKernel]:
     """The kernels of which a kernel is the sum, in order; itself where it is none.
 
@@ -59,16 +61,24 @@ def summands(kernel: AbstractKernel) -> list[AbstractKernel]:
     Args:
         kernel: any.
     """
-    if isinstance(kernel, Sum):
-        return [*summands(kernel.first), *summands(kernel.second)]
-    if not isinstance(kernel, Scaled | Active):
-        return [kernel]
+    return [kernel]
+
+
+@summands.register
+def _(kernel: Sum) -> list[AbstractKernel]:
+    return [*summands(kernel.first), *summands(kernel.second)]
+
+
+@summands.register
+def _(kernel: Scaled) -> list[AbstractKernel]:
     inner = summands(kernel.kernel)
-    if len(inner) < 2:
-        return [kernel]
-    if isinstance(kernel, Active):
-        return [Active(each, kernel.dims) for each in inner]
-    return [Scaled(each, kernel.factor) for each in inner]
+    return [Scaled(each, kernel.factor) for each in inner] if len(inner) > 1 else [kernel]
+
+
+@summands.register
+def _(kernel: Active) -> list[AbstractKernel]:
+    inner = summands(kernel.kernel)
+    return [Active(each, kernel.dims) for each in inner] if len(inner) > 1 else [kernel]
 
 
 @with_one_blas_thread
@@ -94,11 +104,10 @@ def kernel_components(
     References:
         Duvenaud (2014), section 2.4.5.
     """
-    if isinstance(posterior, Inference):
-        posterior = posterior.posterior
-    function = _function(posterior)
-    mean = _first(function.model.mean)
-    parts, called = _parts(function.model, names)
+    function = _function(posterior_of(posterior))
+    model: Any = function.model
+    mean = _first(model.mean)
+    parts, called = _parts(model, names)
     inputs = float_array("X", X)
     check_columns("X", inputs, function.n_inputs)
     check_finite("X", inputs)
@@ -120,22 +129,29 @@ def kernel_components(
     return KernelComponents(tuple(called), tuple(parts), *shaped)
 
 
-def _function(posterior: Any) -> Any:
+@functools.singledispatch
+def _function(posterior: AbstractPosterior) -> Posterior:
     """The posterior of the function itself; of classes, of all functions.
 
     Raises:
         ValueError: for what is no Gaussian process with one posterior.
     """
-    model = getattr(posterior, "model", None)
-    kernel = _first(getattr(model, "kernel", None))
-    if getattr(posterior, "process", None) is None or not isinstance(kernel, AbstractKernel):
-        raise ValueError(
-            "components are of one Gaussian process whose kernel is a sum, such as "
-            f"'rbf + linear'; this is a {type(posterior if model is None else model).__name__} "
-            f"with a {type(posterior).__name__}"
-        )
+    raise _not_a_process(posterior)
+
+
+@_function.register
+def _(posterior: Posterior) -> Posterior:
+    if not posterior.model.input_kernels:
+        raise _not_a_process(posterior)
     labels = posterior.model.likelihood.support is Support.LABELS
     return posterior if labels else posterior.of_function(0)
+
+
+def _not_a_process(posterior: AbstractPosterior) -> ValueError:
+    return ValueError(
+        "components are of one Gaussian process whose kernel is a sum, such as 'rbf + linear'; "
+        f"this is a {type(posterior.model).__name__} with a {type(posterior).__name__}"
+    )
 
 
 def _parts(model: Any, names: Sequence[str] | None) -> tuple[list[AbstractKernel], list[str]]:

@@ -41,7 +41,7 @@ def varying(case: Examined) -> Examined:
     rows = case.data.rows
     y, presence = _observed(case.data)
     moving = [i for i, c, p in _columns(y, presence) if _differs(c[p > 0.0])]
-    if case.gaussian is None or len(moving) in (0, len(_columns(y, presence))):
+    if case.noise is None or len(moving) in (0, len(_columns(y, presence))):
         return case
     mask = jnp.zeros(y.shape[1], rows.y.dtype).at[jnp.asarray(moving)].set(1.0)
     data = eqx.tree_at(lambda d: d.rows.presence, case.data, rows.presence * mask)

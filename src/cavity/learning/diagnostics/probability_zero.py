@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
@@ -39,7 +39,8 @@ def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> 
             there are not, and some columns of a block.
     """
     left_out = result.left_out
-    model: Any = None if left_out is None else cast(Any, left_out.problem.build).model
+    build: Any = None if left_out is None else left_out.problem.build
+    model = None if build is None else build.model
     if left_out is None or not isinstance(model, LinearModel):
         raise TypeError(
             "probability_zero is for the result of a LinearModel by PowerEP, not MCMC: give what "

@@ -8,7 +8,6 @@ inducing variables explain, is solved with by way of their posterior.
 import dataclasses
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from cavity.inference.graph.base import Messages
@@ -127,7 +126,7 @@ def evidence_of_sites(
     variable: WhitenedInducing, view: InducingView, data: Observations, power: Power
 ) -> Scalar:
     """The log evidence of observations in a sparse GP, at a power or one per row, (N, 1)."""
-    powers = power.reshape(-1) if isinstance(power, jax.Array) and power.ndim else None
+    powers = jnp.reshape(power, -1) if jnp.ndim(power) else None
 
     def of_chunk(part: tuple[Observations, Array | None]) -> Messages:
         data, powers = part

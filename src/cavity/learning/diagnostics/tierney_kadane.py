@@ -31,7 +31,7 @@ from cavity.likelihoods.capabilities import number_of_classes
 from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Float
 from cavity.numerics.validation import check_columns, check_finite, float_array
 
 
@@ -80,7 +80,7 @@ def tierney_kadane(
     problem = data.problem(model, method.approximation, jitter)
     sites, report = find_fixed_point(problem, method.solver)
     labels = labels.astype(data.rows.y.dtype)
-    evidences = _log_evidences(model, data, method, jitter, sites, where, labels)
+    evidences = _log_evidences(model, data, method, sites, where, labels)
     log_evidence, settled = (np.asarray(x) for x in evidences)
     if not (report.converged and np.all(settled) and np.all(np.isfinite(log_evidence))):
         raise NumericalError(
@@ -119,13 +119,13 @@ def _log_evidences(
     model: AbstractModel,
     data: Data,
     method: Laplace,
-    jitter: Scalar,
     sites: Sites,
     where: Float[Array, "n D"],
     labels: Float[Array, " C"],
 ) -> tuple[Float[Array, "n C"], Array]:
     """Log evidences of the data with each new row and label, and whether modes were found."""
     last = data.length - 1
+    jitter = jnp.zeros((), data.rows.x.dtype)
 
     def one(place: Array, label: Array) -> tuple[Array, Array]:
         extended = eqx.tree_at(

@@ -1,7 +1,7 @@
 """Starting values of deep models: one layer is a sparse GP, and others are near their means."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -278,10 +278,8 @@ def at_rest(model: DeepGP, sites: Sites, start: HiddenStart) -> tuple[DeepGP, Si
     others = [i for i in range(len(model.layers)) if i != len(start.maps)]
     if not others:
         return model, sites
-    variances = [cast(RBF, model.layers[i].kernel).variance * REST for i in others]
-    resting = eqx.tree_at(
-        lambda m: [m.layers[i].kernel.variance for i in others], model, variances
-    )
+    where = lambda m: [m.layers[i].kernel.variance for i in others]  # noqa: E731
+    resting = eqx.tree_at(where, model, replace_fn=lambda variance: variance * REST)
     (tied,) = sites
     # one site for each of these layers, and as many as there are for the sparse GP
     below, above = len(start.maps), len(model.layers) - 1 - len(start.maps)

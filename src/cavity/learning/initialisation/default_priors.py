@@ -82,11 +82,9 @@ def _about(model: GP, given: Given, scales: Scales, counts: np.ndarray) -> GP:
     if not given.likelihood:
         chosen |= _part_priors(model.likelihood, "likelihood", scales, SHARE, NOISE)
     if not given.kernel:
-        several = isinstance(model.kernel, tuple)
-        for i, kernel in enumerate(model.kernels):
+        for i, (name, kernel) in enumerate(model.input_kernels.items()):
             # functions beside the first, such as a log noise variance, have units of their own
             own = dataclasses.replace(scales, y_spread=1.0) if i else scales
-            name = f"kernel.{i}" if several else "kernel"
             chosen |= _part_priors(kernel, name, own, 1.0, VARIANCE)
     return with_named(flat(model), chosen)
 

@@ -1,10 +1,9 @@
 """Initial inducing variables of every kind, about points that were chosen for a kernel."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity.inducing.base import AbstractInducing, Points, covariance
 from cavity.inducing.gaussian import Waves, Windows
@@ -25,7 +24,7 @@ STEPS = np.geomspace(1e-3, 10.0, 60)
 @with_one_blas_thread
 def initial_inducing(
     kernel: AbstractKernel,
-    X: Any,
+    X: ArrayLike,
     M: int,
     *,
     kind: str = "points",
@@ -75,7 +74,7 @@ def initial_inducing(
     return variables
 
 
-def correlation_lengths(kernel: AbstractKernel, X: Any) -> np.ndarray:
+def correlation_lengths(kernel: AbstractKernel, X: ArrayLike) -> np.ndarray:
     r"""Distance that correlations reach along each column, (D,): lengthscales of an RBF kernel.
 
     From the middle of the data along a column, the distance at which the correlation has
@@ -97,7 +96,9 @@ def correlation_lengths(kernel: AbstractKernel, X: Any) -> np.ndarray:
 
 
 @compiled
-def _correlations(kernel: AbstractKernel, middle: Any, places: Any) -> Float[Array, " n"]:
+def _correlations(
+    kernel: AbstractKernel, middle: ArrayLike, places: ArrayLike
+) -> Float[Array, " n"]:
     middle, places = jnp.asarray(middle), jnp.asarray(places)
     cross = kernel.cross(middle[None], places)[0]
     return cross / jnp.sqrt(kernel.diag(middle[None]) * kernel.diag(places))

@@ -1,10 +1,9 @@
 """Initial inducing points: pivoted Cholesky, k-means or a random subset; blocks of rows."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.blas_threads import with_one_blas_thread
@@ -21,7 +20,7 @@ CHOICES = ("greedy", "kmeans", "random")
 
 @with_one_blas_thread
 def select_inducing(
-    kernel: AbstractKernel, X: Any, M: int, *, choice: str = "greedy", seed: int = 0
+    kernel: AbstractKernel, X: ArrayLike, M: int, *, choice: str = "greedy", seed: int = 0
 ) -> np.ndarray:
     r"""M inducing points for data X.
 
@@ -69,8 +68,8 @@ def _column(kernel: AbstractKernel, X: Array, point: Array) -> Array:
 
 
 @compiled
-def _diagonal(kernel: AbstractKernel, X: Any) -> Array:
-    return kernel.diag(X)
+def _diagonal(kernel: AbstractKernel, X: ArrayLike) -> Array:
+    return kernel.diag(jnp.asarray(X))
 
 
 def extended_inducing(
@@ -143,7 +142,7 @@ def _kmeans(X: np.ndarray, M: int, seed: int) -> np.ndarray:
     return np.asarray(found.cluster_centers_) * spread
 
 
-def cluster_blocks(X: Any, size: int, *, seed: int = 0) -> np.ndarray:
+def cluster_blocks(X: ArrayLike, size: int, *, seed: int = 0) -> np.ndarray:
     """Labels of blocks of neighbouring rows, at most `size` rows each and at least about half.
 
     Args:

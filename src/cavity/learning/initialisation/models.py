@@ -1,11 +1,13 @@
 """Starting values of a whole model: mean, scale and lengthscales, and alternatives to try."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.cycles import cycles_of, with_cycles
@@ -14,7 +16,7 @@ from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.screening import latent_guesses, screen, starting_kernel
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.likelihoods.latent_values import initial_latents
-from cavity.means import BayesianLinear, Constant, Zero
+from cavity.means import AbstractMean, BayesianLinear, Constant, Zero
 from cavity.models.gp import GP
 from cavity.numerics.tree import with_named
 
@@ -46,7 +48,8 @@ class Given:
     def names(self, model: GP) -> tuple[str, ...]:
         """Beginnings of the dotted names of what is given of a model."""
         first = first_kernel(model.kernel)
-        parts = [f"{part}." for part in ("kernel", "likelihood", "mean") if getattr(self, part)]
+        given = {"kernel.": self.kernel, "likelihood.": self.likelihood, "mean.": self.mean}
+        parts = [part for part, whole in given.items() if whole]
         return (*parts, *(f"{first}{name}" for name in self.values))
 
 
@@ -168,7 +171,7 @@ def _classes(model: GP, given: Given, table: WeightedTable, points: int | None, 
         shares = np.average(guesses > 0.0, axis=0, weights=weights)
         share = np.log(np.maximum(shares, least))
         heights = zip(means, share - share.mean(), strict=True)
-        means = tuple(eqx.tree_at(_height(mean), mean, np.asarray(h)) for mean, h in heights)
+        means = tuple(_moved(mean, h) for mean, h in heights)
     kernel: Any = model.kernel
     if not given.kernel:
         trend = means if isinstance(means, BayesianLinear) else Zero()
@@ -185,18 +188,33 @@ def _with_kernel(model: GP, kernel: object) -> GP:
 
 def _centred(model: GP, given: Given, scales: Scales) -> GP:
     """The model with its mean at the means of the outputs and as wide, unless it was given."""
-    mean = model.mean
-    if given.mean or isinstance(mean, Zero):
+    if given.mean:
         return model
     height = scales.y_centre if len(scales.y_centre) > 1 else scales.y_centre[0]
-    moved = eqx.tree_at(_height(mean), mean, np.asarray(height))
-    if isinstance(mean, BayesianLinear):
-        deviations = lambda m: (m.weight_deviations, m.bias_deviation)  # noqa: E731
-        wider = [deviation * scales.y_spread for deviation in deviations(mean)]
-        moved = eqx.tree_at(deviations, moved, wider)
-    return eqx.tree_at(lambda m: m.mean, model, moved)
+    return eqx.tree_at(lambda m: m.mean, model, _moved(model.mean, height, scales.y_spread))
 
 
-def _height(mean: Any) -> Any:
-    """Selector of the constant of a mean function."""
-    return (lambda m: m.value) if isinstance(mean, Constant) else (lambda m: m.bias)
+@functools.singledispatch
+def _moved(mean: AbstractMean, height: ArrayLike, spread: float = 1.0) -> AbstractMean:
+    """A mean function about a height, as wide as outputs of a spread."""
+    return eqx.tree_at(lambda m: m.bias, mean, np.asarray(height))
+
+
+@_moved.register
+def _(mean: Zero, height: ArrayLike, spread: float = 1.0) -> Zero:
+    return mean
+
+
+@_moved.register
+def _(mean: Constant, height: ArrayLike, spread: float = 1.0) -> Constant:
+    return eqx.tree_at(lambda m: m.value, mean, np.asarray(height))
+
+
+@_moved.register
+def _(mean: BayesianLinear, height: ArrayLike, spread: float = 1.0) -> BayesianLinear:
+    wider = [mean.weight_deviations * spread, mean.bias_deviation * spread]
+    return eqx.tree_at(
+        lambda m: (m.bias, m.weight_deviations, m.bias_deviation),
+        mean,
+        (np.asarray(height), *wider),
+    )

@@ -165,15 +165,13 @@ def _some(data: Data, at_most: int, seed: int) -> Data:
 def _lowest(model: Network, like: NetworkStart) -> NetworkStart:
     """Lower bounds: zero where a prior allows no negative weights, none for known weights."""
     lowest = jax.tree.map(lambda w: np.full(w.shape, -np.inf), like)
-    if model.prior.nonnegative:
-        lowest.hidden[:-1] = 0.0
-    if model.inner is not None and model.inner.nonnegative:
-        for weights in lowest.inner:
-            weights[:-1] = 0.0
-    if model.output.nonnegative and model.output_weights is None:
-        lowest.output[:-1] = 0.0
-    if model.linear is not None and model.linear.nonnegative:
-        lowest.linear[:] = 0.0
+    lowest.hidden[:-1] = model.prior.lowest
+    for weights in lowest.inner:
+        weights[:-1] = (model.prior if model.inner is None else model.inner).lowest
+    if model.output_weights is None:
+        lowest.output[:-1] = model.output.lowest
+    if model.linear is not None:
+        lowest.linear[:] = model.linear.lowest
     return lowest
 
 
@@ -213,7 +211,7 @@ def _upright(mode: NetworkStart, model: Network) -> NetworkStart:
     odd = bool(jnp.allclose(g(jnp.asarray([0.5, 1.5])), -g(jnp.asarray([-0.5, -1.5]))))
     *layers, output = (np.array(w) for w in (mode.hidden, *mode.inner, mode.output))
     prior = model.prior if model.inner is None else model.inner
-    if odd and model.output_weights is None and not prior.nonnegative:
+    if odd and model.output_weights is None and prior.lowest < 0.0:
         sign = np.where(output[:-1] < 0.0, -1.0, 1.0)
         layers[-1], output[:-1] = layers[-1] * sign, output[:-1] * sign
     return NetworkStart(layers[0], output, mode.linear, layers[1:])

@@ -264,7 +264,7 @@ def closed_form_before(method: PowerEP | TiedPowerEP) -> PowerEP | None:
     """The method from whose posterior the search starts; None where it starts from its own."""
     if method.hidden == "conditional":
         return PowerEP()
-    tied = method.tied and not cast(TiedPowerEP, method).input_sites
+    tied = method.tied and not method.solver.rowwise
     return PowerEP(hidden="factorised") if tied else None
 
 

@@ -10,7 +10,7 @@ from cavity.inference.energy import Sites
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.data.training_data import Data
 from cavity.learning.failures import NumericalError
-from cavity.learning.infer import infer_from
+from cavity.learning.infer import KnownSites, infer_from
 from cavity.learning.mcmc.run import weak_priors
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.objectives.evidence import Objective
@@ -121,8 +121,8 @@ class Target:
         _, start = min(self.settled, key=lambda known: float(np.sum((known[0] - x) ** 2)))
         # a search for sites costs more than the gradient that comes with the value here
         energy_at = None if start is None else functools.partial(self.objective.energy_at, x)
-        jitter = self.objective.jitter
-        found = infer_from(model, self.data, self.method, jitter, start, energy_at=energy_at)
+        known = KnownSites(start, energy_at=energy_at)
+        found = infer_from(model, self.data, self.method, self.objective.jitter, known)
         if found.converged and found.found is not None:
             self.settled.append((x, found.found))
         if numbers_of(found.posterior) * (len(self.known) + 1) <= REMEMBERED:

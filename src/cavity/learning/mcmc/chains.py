@@ -114,10 +114,10 @@ def chains_of(
     log_evidence_error: float | None = None,
     *,
     weights: Mapping[str, np.ndarray] = MappingProxyType({}),
-    compare_weights: bool = False,
+    compared: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> Chains:
-    """Draws with their diagnostics, those of weights where chains are to agree on them."""
-    every = {**parameters, **(weights if compare_weights else {}), "f": latents}
+    """Draws with their diagnostics, those of weights that chains are to agree on among them."""
+    every = {**parameters, **compared, "f": latents}
     shape = latents.shape[:2]
     # all at once, in one compiled program
     both = diagnosed(np.concatenate([v.reshape(*shape, -1) for v in every.values()], axis=2))

@@ -204,8 +204,7 @@ def _check_model(model: GP) -> None:
             f"inputs are drawn for a Gaussian process, given {type(model).__name__}: give "
             "cavity.GP(kernel, likelihoods.Gaussian())"
         )
-    one = not isinstance(model.kernel, tuple) and not isinstance(model.mean, tuple)
-    if model.inducing is not None or not one:
+    if model.inducing is not None or len(model.kernels) > 1 or len(model.means) > 1:
         raise ValueError(
             "inputs are drawn for the full GP with one kernel and mean: leave inducing out"
         )
@@ -331,8 +330,7 @@ def _factor(
 
 
 def _prior_mean(problem: _Problem, X: Float[Array, "N D"]) -> Float[Array, "N Q"]:
-    mean: Any = problem.model.mean
-    found = mean(X)
+    found = problem.model.means[0](X)
     return found[:, None] if found.ndim == 1 else found
 
 

@@ -25,6 +25,27 @@ FIRST_STEP = 0.2
 DENSE = 32
 
 
+class Tuning(NamedTuple):
+    """Adapted step size and metric of a block."""
+
+    step: Any
+    mass: Any
+
+
+class Adapting(NamedTuple):
+    """Adaptation of step sizes and metrics along iterations, or in one of them.
+
+    Attributes:
+        stages: what each iteration is for, (T,).
+        ends: whether a window of adaptation ends with it, (T,).
+        acceptance: what step sizes are adapted to.
+    """
+
+    stages: Array
+    ends: Array
+    acceptance: float
+
+
 class Block(NamedTuple):
     """A part of the state that moves by NUTS.
 
@@ -38,6 +59,45 @@ class Block(NamedTuple):
     write: Callable[[State, Array], State]
     log_density: Callable[[State], Scalar]
 
+    def untuned(self, state: State, acceptance: float) -> Tuning:
+        """The tuning before the first iteration."""
+        part = self.read(state)
+        steps, mass = _adaptation(part.size, acceptance)
+        first = jnp.asarray(FIRST_STEP, part.dtype)
+        # the average begins there too: without warm-up it is what draws are made with
+        step = steps[0](first)._replace(log_step_size_avg=jnp.log(first))
+        return Tuning(step, mass[0](part.size))
+
+    def step(
+        self, key: Array, state: State, tuning: Tuning, now: Adapting
+    ) -> tuple[State, Tuning, list[dict[str, Array]]]:
+        """The state after a trajectory, what its tuning learned from it, and statistics."""
+        nuts = blackjax().nuts
+
+        def log_density(part: Array) -> Scalar:
+            value = self.log_density(self.write(state, part))
+            return jnp.where(jnp.isnan(value), -jnp.inf, value)
+
+        start = nuts.init(self.read(state), log_density)
+        averaged = now.stages == DRAWING
+        size = jnp.where(averaged, tuning.step.log_step_size_avg, tuning.step.log_step_size)
+        metric = tuning.mass.inverse_mass_matrix
+        kernel = nuts.build_kernel()
+        found, info = kernel(key, start, log_density, jnp.exp(size), metric, DOUBLINGS)
+        rate = jnp.nan_to_num(info.acceptance_rate)
+        steps, mass = _adaptation(start.position.size, now.acceptance)
+        slow = now.stages == SLOW
+        metric = jax.lax.cond(slow, lambda m: mass[1](m, found.position), lambda m: m, tuning.mass)
+        step = jax.lax.cond(averaged, lambda s: s, lambda s: steps[1](s, rate), tuning.step)
+        metric = jax.lax.cond(now.ends, mass[2], lambda m: m, metric)
+        step = jax.lax.cond(now.ends, lambda s: steps[0](steps[2](s)), lambda s: s, step)
+        stats = {
+            "diverging": info.is_divergent,
+            "acceptance_rate": rate,
+            "n_steps": info.num_integration_steps,
+        }
+        return self.write(state, found.position), Tuning(step, metric), [stats]
+
 
 class Draw(NamedTuple):
     """A move without step sizes.
@@ -48,12 +108,14 @@ class Draw(NamedTuple):
 
     move: Callable[[Array, State], State]
 
+    def untuned(self, state: State, acceptance: float) -> None:
+        """There is nothing to tune."""
 
-class Tuning(NamedTuple):
-    """Adapted step size and metric of a block."""
-
-    step: Any
-    mass: Any
+    def step(
+        self, key: Array, state: State, tuning: None, now: Adapting
+    ) -> tuple[State, None, list[dict[str, Array]]]:
+        """The state after the move, which has no statistics."""
+        return self.move(key, state), None, []
 
 
 def blackjax() -> Any:
@@ -78,16 +140,6 @@ def _adaptation(size: int, acceptance: float) -> tuple[Any, Any]:
     return steps, found.mass_matrix.mass_matrix_adaptation(is_diagonal_matrix=size > DENSE)
 
 
-def untuned(block: Block, state: State, acceptance: float) -> Tuning:
-    """The tuning of a block before its first iteration."""
-    part = block.read(state)
-    steps, mass = _adaptation(part.size, acceptance)
-    first = jnp.asarray(FIRST_STEP, part.dtype)
-    # the average begins there too: without warm-up it is what draws are made with
-    step = steps[0](first)._replace(log_step_size_avg=jnp.log(first))
-    return Tuning(step, mass[0](part.size))
-
-
 def schedule(warmup: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
     """Stage of each iteration, and whether a window of adaptation ends with it."""
     from blackjax.adaptation.window_adaptation import build_schedule
@@ -95,43 +147,6 @@ def schedule(warmup: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
     rows = np.asarray(build_schedule(warmup)).reshape(-1, 2) if warmup else np.zeros((0, 2))
     stages = np.concatenate([rows[:, 0], np.full(draws, DRAWING)]).astype(int)
     return stages, np.concatenate([rows[:, 1], np.zeros(draws)]).astype(bool)
-
-
-def _nuts_step(
-    block: Block,
-    key: Array,
-    state: State,
-    tuning: Tuning,
-    stage: Array,
-    ends: Array,
-    acceptance: float,
-) -> tuple[State, Tuning, dict[str, Array]]:
-    """One trajectory of a block, and what its tuning learned from it."""
-    nuts = blackjax().nuts
-
-    def log_density(part: Array) -> Scalar:
-        value = block.log_density(block.write(state, part))
-        return jnp.where(jnp.isnan(value), -jnp.inf, value)
-
-    start = nuts.init(block.read(state), log_density)
-    averaged = stage == DRAWING
-    size = jnp.where(averaged, tuning.step.log_step_size_avg, tuning.step.log_step_size)
-    metric = tuning.mass.inverse_mass_matrix
-    kernel = nuts.build_kernel()
-    found, info = kernel(key, start, log_density, jnp.exp(size), metric, DOUBLINGS)
-    rate = jnp.nan_to_num(info.acceptance_rate)
-    steps, mass = _adaptation(start.position.size, acceptance)
-    slow = stage == SLOW
-    metric = jax.lax.cond(slow, lambda m: mass[1](m, found.position), lambda m: m, tuning.mass)
-    step = jax.lax.cond(averaged, lambda s: s, lambda s: steps[1](s, rate), tuning.step)
-    metric = jax.lax.cond(ends, mass[2], lambda m: m, metric)
-    step = jax.lax.cond(ends, lambda s: steps[0](steps[2](s)), lambda s: s, step)
-    stats = {
-        "diverging": info.is_divergent,
-        "acceptance_rate": rate,
-        "n_steps": info.num_integration_steps,
-    }
-    return block.write(state, found.position), Tuning(step, metric), stats
 
 
 def elliptical_slices(
@@ -159,9 +174,7 @@ def advance(
     state: State,
     tunings: list[Tuning | None],
     key: Array,
-    stages: Array,
-    ends: Array,
-    acceptance: float,
+    adapting: Adapting,
 ) -> tuple[State, list[Tuning | None], State, State]:
     """Some iterations of one chain.
 
@@ -170,9 +183,7 @@ def advance(
         state: where the chain is.
         tunings: of the blocks among the moves, None for the others.
         key: a random key.
-        stages: what each iteration is for, (T,).
-        ends: whether a window of adaptation ends with it, (T,).
-        acceptance: what step sizes are adapted to.
+        adapting: of these iterations.
 
     Returns:
         The state and tunings at the end, the states of all iterations, (T, ...), and
@@ -186,16 +197,14 @@ def advance(
         stats: list[dict[str, Array]] = []
         new = []
         for move, tuning, own in zip(moves, tuned, jax.random.split(key, len(moves)), strict=True):
-            if isinstance(move, Draw):
-                state = move.move(own, state)
-            else:
-                given = (own, state, tuning, stage, end, acceptance)
-                state, tuning, found = _nuts_step(move, *given)
-                stats.append(found)
+            now = Adapting(stage, end, adapting.acceptance)
+            state, tuning, found = move.step(own, state, tuning, now)
+            stats += found
             new.append(tuning)
         return (state, new), (state, _together(stats, state) | {"lp": target.log_density(state)})
 
-    inputs = (jax.random.split(key, stages.shape[0]), stages, ends)
+    stages = adapting.stages
+    inputs = (jax.random.split(key, stages.shape[0]), stages, adapting.ends)
     (state, tunings), (trace, stats) = jax.lax.scan(one, (state, tunings), inputs)
     return state, tunings, trace, stats
 

@@ -1,6 +1,6 @@
 """Problem that chains sample: a model with its parameters as coordinates, and its rows."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,6 +14,20 @@ from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import from_real, log_jacobian
 from cavity.parameters.priors import log_prior
+
+
+class Moving(NamedTuple):
+    """Parameters that chains move.
+
+    Attributes:
+        maps: bijections; `FIXED` entries stay.
+        densities: priors, proper ones of what moves.
+        jitter: share of the mean prior variance on the diagonal of covariances, at least.
+    """
+
+    maps: AbstractModel
+    densities: AbstractModel
+    jitter: float
 
 
 class Problem(eqx.Module):

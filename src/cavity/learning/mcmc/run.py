@@ -13,8 +13,14 @@ from cavity.learning.data.scales import coordinate_scales
 from cavity.learning.data.training_data import Data
 from cavity.learning.mcmc.chains import Chains, chains_of
 from cavity.learning.mcmc.evidence import stepping_stones
-from cavity.learning.mcmc.kernels import Block, State, advance, blackjax, schedule, untuned
-from cavity.learning.mcmc.problem import Problem
+from cavity.learning.mcmc.kernels import (
+    Adapting,
+    State,
+    advance,
+    blackjax,
+    schedule,
+)
+from cavity.learning.mcmc.problem import Moving, Problem
 from cavity.learning.mcmc.targets import (
     Collapsed,
     WhitenedTarget,
@@ -107,8 +113,8 @@ def _weak(value: np.ndarray, b: Bijection, unit: np.ndarray) -> Prior:
 def _plain(given: Any) -> Any:
     """Numbers that can be compared: one where all are the same, else a tuple."""
     values = np.asarray(given)
-    if values.size and np.all(values == values.flat[0]):
-        return float(values.flat[0])
+    if values.size and np.all(values == values.ravel()[0]):
+        return float(values.ravel()[0])
     return float(values) if values.ndim == 0 else tuple(_plain_row(row) for row in values)
 
 
@@ -116,17 +122,16 @@ def _plain_row(row: Any) -> Any:
     return float(row) if np.ndim(row) == 0 else tuple(_plain_row(r) for r in row)
 
 
-def problem_of(
-    model: AbstractModel, data: Data, maps: AbstractModel, densities: AbstractModel, jitter: float
-) -> Problem:
+def problem_of(model: AbstractModel, data: Data, moving: Moving) -> Problem:
     """A model and the rows of data that were observed, as what chains work on."""
     dtype = data.rows.x.dtype
     seen = np.asarray(data.rows.presence)[:, 0] > 0.0
     rows = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)[seen]), data.rows)
+    maps, densities = moving.maps, moving.densities
     scale = coordinate_scales(model, maps, data.scales(model.likelihood))
     side = {name: jnp.ravel(values) for name, values in rows.side.items()}
     where = (rows.x, rows.y[:, 0], side)
-    level = jnp.asarray(max(jitter, LEAST_JITTER), dtype)
+    level = jnp.asarray(max(moving.jitter, LEAST_JITTER), dtype)
     origin = jnp.asarray(to_real(model, maps), dtype)
     return Problem(model, maps, densities, *where, origin, jnp.asarray(scale, dtype), level)
 
@@ -134,18 +139,19 @@ def problem_of(
 def target_of(problem: Problem) -> Any:
     """Target density of the chains of a problem, chosen by its model and likelihood."""
     likelihood = problem.start.likelihood
+    smooth = likelihood.smooth
     if problem.start.drawn_weights is not None:
-        return WeightTarget(problem, sliced=not likelihood.smooth)
+        return WeightTarget(problem, sliced=not smooth)
     if likelihood.gaussian_noise is not None:
         return Collapsed(problem)
     still = problem.origin.size == 0
     shape = (likelihood.latents, problem.outputs.size)
     precision, shift = jnp.zeros((2, *shape), problem.outputs.dtype)
     # sites of several functions at one set of parameters mislead at others
-    if likelihood.smooth and (still or likelihood.latents == 1):
+    if smooth and (still or likelihood.latents == 1):
         precision, shift = sites_about_mode(problem)
     basis = fixed_basis(problem, precision, shift) if still else None
-    return WhitenedTarget(problem, precision, shift, likelihood.smooth, basis)
+    return WhitenedTarget(problem, precision, shift, smooth, basis)
 
 
 @compiled
@@ -175,22 +181,17 @@ def draw(
     model: AbstractModel,
     data: Data,
     method: MCMC,
-    *,
-    maps: AbstractModel,
-    densities: AbstractModel,
-    jitter: float,
+    moving: Moving,
     callback: Callable[[Progress], None] | None = None,
     search: Search | None = None,
 ) -> Drawn | None:
-    """Draws from the posterior of what moves in `maps` and of the latent functions or weights.
+    """Draws from the posterior of what moves and of the latent functions or weights.
 
     Args:
         model: the model to start from, its likelihood not Gaussian unless parameters move.
         data: prepared data of one output.
         method: settings.
-        maps: bijections; `FIXED` entries stay.
-        densities: priors, proper ones of what moves.
-        jitter: share of the mean prior variance on the diagonal of covariances, at least.
+        moving: the parameters that move.
         callback: called some twenty times with a `Progress`.
         search: where the state of the chains is saved, as often; None for nowhere.
 
@@ -199,9 +200,9 @@ def draw(
     """
     blackjax()
     key = jax.random.key(method.seed)
-    level: float | None = max(jitter, LEAST_JITTER)
+    level: float | None = max(moving.jitter, LEAST_JITTER)
     while level is not None:
-        problem = problem_of(model, data, maps, densities, level)
+        problem = problem_of(model, data, moving._replace(jitter=level))
         target = target_of(problem)
         states = _starts(target, key, method.chains)
         if states is not None:
@@ -240,10 +241,7 @@ class _Run:
         ends = np.append(ends, np.zeros(more, bool))
         began = time.perf_counter()
         moves = self.target.moves()
-        tunings = [
-            [untuned(m, s, method.acceptance) if isinstance(m, Block) else None for m in moves]
-            for s in states
-        ]
+        tunings = [[move.untuned(state, method.acceptance) for move in moves] for state in states]
         carry = [jax.tree.map(np.asarray, pair) for pair in zip(states, tunings, strict=True)]
         carry = self._resumed(carry)
         try:
@@ -268,8 +266,8 @@ class _Run:
         found = []
         for chain, (state, tunings) in enumerate(carry):
             own = jax.random.fold_in(jax.random.fold_in(key, chain), self.done)
-            what = (jnp.asarray(stages), jnp.asarray(ends), self.method.acceptance)
-            made = advance(self.target, state, tunings, own, *what)
+            what = Adapting(jnp.asarray(stages), jnp.asarray(ends), self.method.acceptance)
+            made = advance(self.target, state, tunings, own, what)
             # as numpy, whose types are not weak: one program serves all parts
             found.append(jax.tree.map(np.asarray, made))
         for kept, place in ((self.traces, 2), (self.stats, 3)):
@@ -322,7 +320,7 @@ def _gathered(run: _Run, data: Data, jitter: float, *, interrupted: bool) -> Dra
     chains = chains_of(
         *(_by_name(problem, trace["x"]), latents, stats, error),
         weights=weights,
-        compare_weights=target.weights_identified,
+        compared=target.compared(weights),
     )
     total = stats["lp"].size
     flat = {k: v.reshape(total, *v.shape[2:]) for k, v in trace.items()}

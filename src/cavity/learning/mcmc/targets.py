@@ -1,7 +1,7 @@
 """Target densities of the chains: parameters and latent functions given data."""
 
 import abc
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -46,7 +46,6 @@ class AbstractFunctionTarget(eqx.Module):
     """
 
     problem: eqx.AbstractVar[Problem]
-    weights_identified: ClassVar[bool] = False
 
     @abc.abstractmethod
     def noise(self, state: State) -> Array | None:
@@ -55,6 +54,10 @@ class AbstractFunctionTarget(eqx.Module):
     def named_weights(self, trace: State) -> dict[str, np.ndarray]:
         """There are no weights."""
         return {}
+
+    def compared(self, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Those weights on which chains have to agree."""
+        return weights
 
     def posterior(self, states: State, typical: AbstractGP, *, single: bool) -> SampledPosterior:
         """The posterior over draws.

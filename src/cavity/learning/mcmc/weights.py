@@ -91,16 +91,17 @@ def weights_at(
         z: standard normal numbers.
         local: local scales of the units, where the prior has such.
     """
+    size = _half_normal(z) if part.prior.nonnegative else z
     if local is None:
         var, _ = part.prior.variance_given_scale(jnp.zeros_like(z))
-        w = jnp.sqrt(var) * (_half_normal(z) if part.prior.nonnegative else z)
+        w = jnp.sqrt(var) * size
         if part.prior.gaussian:
             return DrawnPart(w, jnp.zeros((), z.dtype))
         log_density = jnp.sum(jax.nn.logsumexp(part.log_joint(w), axis=0))
         return DrawnPart(w, log_density + jnp.sum(0.5 * (jnp.log(var) + z**2 + LOG_2PI)))
     every = local if part.units is None else local[jnp.asarray(part.units)]
     var, log_density = part.prior.variance_given_scale(every)
-    w = jnp.sqrt(var) * (_half_normal(z) if part.prior.nonnegative else z)
+    w = jnp.sqrt(var) * size
     return DrawnPart(w, jnp.sum(log_density[part.firsts]))
 
 
@@ -128,7 +129,7 @@ class WeightTarget(eqx.Module):
     def start(self, key: Array, x: Float[Array, " parameters"]) -> State:
         """The state of a chain that begins at a point."""
         sizes = [int(np.prod(part.shape)) for part in self.parts]
-        local = [len(p.firsts) * p.functions for p in self.parts if p.prior.has_local_scales]
+        local = [part.local_scales for part in self.parts]
         z = DISPERSION * jax.random.normal(key, (sum(sizes) + sum(local),), x.dtype)
         state = {"x": x, "z": z[: sum(sizes)], "local": z[sum(sizes) :]}
         return self._with_functions(key, state)
@@ -166,10 +167,9 @@ class WeightTarget(eqx.Module):
         found = _named(self, flat)
         return {k: np.asarray(v).reshape(*shape, *v.shape[1:]) for k, v in found.items()}
 
-    @property
-    def weights_identified(self) -> bool:
-        """True if weights have to agree between chains."""
-        return self.problem.start.identified
+    def compared(self, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Those weights on which chains have to agree."""
+        return weights if self.problem.start.identified else {}
 
     def posterior(
         self, states: State, typical: AbstractModel, *, single: bool
@@ -201,12 +201,9 @@ class WeightTarget(eqx.Module):
             rows, functions = part.shape
             z = state["z"][at : at + rows * functions].reshape(rows, functions)
             at += rows * functions
-            local = None
-            if part.prior.has_local_scales:
-                units = len(part.firsts)
-                local = state["local"][local_at : local_at + units * functions]
-                local = local.reshape(units, functions)
-                local_at += units * functions
+            local = state["local"][local_at : local_at + part.local_scales]
+            local_at += part.local_scales
+            local = local.reshape(-1, functions) if part.local_scales else None
             found.append(weights_at(part, z, local))
         return found
 

@@ -2,7 +2,8 @@
 
 import abc
 import dataclasses
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.solvers.settings import FixedPointSolver
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.families import FAMILIES
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,14 +63,18 @@ class AbstractMethod(abc.ABC):
         """Settings by which sites are found."""
 
     @property
-    @abc.abstractmethod
     def training(self) -> Training:
         """Settings by which parameters are learned."""
+        return Training()
 
     @property
     def tied(self) -> bool:
         """True if all rows share one site."""
         return self.approximation.tied
+
+    def chosen(self, approximate: Callable[["AbstractMethod"], T], sample: object) -> T:
+        """What the first function makes of this, as methods are no chains."""
+        return approximate(self)
 
     @abc.abstractmethod
     def check(self, likelihood: AbstractLikelihood) -> None:
@@ -92,28 +99,29 @@ def check_bound(name: str, likelihood: AbstractLikelihood) -> None:
         )
 
 
-_WHOLE = ("max_sweeps", "batch", "interleaved", "seed")
 _SWITCHES = (
     *("exact", "fallback", "coupled", "tight", "dtc"),
     *("input_sites", "hidden_sites", "joint"),
 )
 _NUMBERS = ("step", "tolerance", "learning_rate", "natural")
+# Names of settings, what they may be, and that in words.
+_KINDS = (
+    (("max_sweeps", "batch", "interleaved", "seed"), int | np.integer, "a whole number"),
+    (_SWITCHES, bool | np.bool_, "True or False"),
+    (_NUMBERS, int | float | np.number, "a finite number"),
+)
 
 
 def check_settings(method: Any) -> None:
     """Raises ValueError for settings that no method can have."""
-    values = {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}
-    given = {name: value for name, value in values.items() if value is not None}
-    for name in (name for name in _WHOLE if name in given):
-        if not isinstance(given[name], int | np.integer) or isinstance(given[name], bool):
-            raise ValueError(f"{name} must be a whole number, given {given[name]!r}")
-    for name in (name for name in _SWITCHES if name in given):
-        if not isinstance(given[name], bool | np.bool_):
-            raise ValueError(f"{name} must be True or False, given {given[name]!r}")
-    for name in (name for name in _NUMBERS if name in given):
-        number = isinstance(given[name], int | float | np.number)
-        if not number or isinstance(given[name], bool) or not np.isfinite(given[name]):
-            raise ValueError(f"{name} must be a finite number, given {given[name]!r}")
+    given = {name: value for name, value in vars(method).items() if value is not None}
+    for names, kind, wanted in _KINDS:
+        for name in (name for name in names if name in given):
+            value = given[name]
+            # True and False are whole numbers to Python
+            good = isinstance(value, kind) and (names is _SWITCHES or not isinstance(value, bool))
+            if not good or (names is _NUMBERS and not np.isfinite(value)):
+                raise ValueError(f"{name} must be {wanted}, given {value!r}")
     for name in ("step", "natural"):
         if name in given and not 0.0 < given[name] <= 1.0:
             raise ValueError(f"{name} must lie in (0, 1], given {given[name]}")

@@ -1,11 +1,15 @@
 """Settings of Markov chain Monte Carlo."""
 
 import dataclasses
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.numerics.validation import check_whole
+
+T = TypeVar("T")
 
 # Fewer draws than this in a chain say nothing of its convergence.
 LEAST_DRAWS = 20
@@ -63,16 +67,12 @@ class MCMC:
     temperatures: int | None = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        given = vars(self)
         least = {"draws": LEAST_DRAWS, "warmup": 0, "chains": 1, "keep": 1, "seed": 0}
         if self.temperatures is not None:
             least["temperatures"] = LEAST_TEMPERATURES
         for name, lowest in least.items():
-            value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not whole or value < lowest:
-                raise ValueError(
-                    f"{name} must be a whole number of at least {lowest}, given {value!r}"
-                )
+            check_whole(name, given[name], lowest)
         if self.seed > MOST_SEED:
             raise ValueError(f"seed must be at most {MOST_SEED}, given {self.seed}")
         number = isinstance(self.acceptance, float | np.floating)
@@ -82,6 +82,10 @@ class MCMC:
             raise ValueError(
                 f"keep must be at most all draws, {self.draws} x {self.chains}, given {self.keep}"
             )
+
+    def chosen(self, approximate: object, sample: Callable[["MCMC"], T]) -> T:
+        """What the second function makes of this, as chains are no approximation."""
+        return sample(self)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
         """Any likelihood will do."""

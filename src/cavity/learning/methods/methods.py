@@ -167,10 +167,6 @@ class Laplace(AbstractMethod):
         rungs = ("damped sweeps",)
         return FixedPointSolver(self.step, self.tolerance, self.max_sweeps, rungs=rungs)
 
-    @property
-    def training(self) -> Training:
-        return Training()
-
     def check(self, likelihood: AbstractLikelihood) -> None:
         if not likelihood.smooth:
             raise ValueError(
@@ -192,7 +188,29 @@ class Laplace(AbstractMethod):
 
 
 @dataclasses.dataclass(frozen=True)
-class LocalBound(AbstractMethod):
+class AbstractBounds(AbstractMethod):
+    """Gaussian lower bounds of densities, whose sweeps each raise the evidence."""
+
+    tolerance: float = dataclasses.field(default=1e-8, kw_only=True)
+    max_sweeps: int = dataclasses.field(default=2000, kw_only=True)
+    exact: bool = dataclasses.field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @property
+    def solver(self) -> FixedPointSolver:
+        return FixedPointSolver(1.0, self.tolerance, self.max_sweeps)
+
+    def check(self, likelihood: AbstractLikelihood) -> None:
+        check_bound(f"{type(self).__name__}()", likelihood)
+
+    def check_layout(self, likelihood: AbstractLikelihood, *, sparse: bool, blocked: bool) -> None:
+        """Any layout will do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalBound(AbstractBounds):
     r"""Local variational bounds: each density is replaced by a Gaussian lower bound.
 
     Bounds are made as tight as they can be, so the log evidence is a lower bound for the full GP
@@ -210,34 +228,13 @@ class LocalBound(AbstractMethod):
         Jylanki (2013), S44 to S46.
     """
 
-    tolerance: float = dataclasses.field(default=1e-8, kw_only=True)
-    max_sweeps: int = dataclasses.field(default=2000, kw_only=True)
-    exact: bool = dataclasses.field(default=True, kw_only=True)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     @property
     def approximation(self) -> GaussianBounds:
         return GaussianBounds(closed_form=self.exact)
 
-    @property
-    def solver(self) -> FixedPointSolver:
-        return FixedPointSolver(1.0, self.tolerance, self.max_sweeps)
-
-    @property
-    def training(self) -> Training:
-        return Training()
-
-    def check(self, likelihood: AbstractLikelihood) -> None:
-        check_bound("LocalBound()", likelihood)
-
-    def check_layout(self, likelihood: AbstractLikelihood, *, sparse: bool, blocked: bool) -> None:
-        """Any layout will do."""
-
 
 @dataclasses.dataclass(frozen=True)
-class MeanField(AbstractMethod):
+class MeanField(AbstractBounds):
     r"""Variational mean field over the function and the noise variance of each row.
 
     For noise that is a mixture of Gaussians over its variance, such as Student-t noise, with
@@ -255,30 +252,9 @@ class MeanField(AbstractMethod):
         Jylanki (2013), S39 to S42 and identity 28.
     """
 
-    tolerance: float = dataclasses.field(default=1e-8, kw_only=True)
-    max_sweeps: int = dataclasses.field(default=2000, kw_only=True)
-    exact: bool = dataclasses.field(default=True, kw_only=True)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     @property
     def approximation(self) -> GaussianBounds:
         return GaussianBounds(closed_form=self.exact, variational=True)
-
-    @property
-    def solver(self) -> FixedPointSolver:
-        return FixedPointSolver(1.0, self.tolerance, self.max_sweeps)
-
-    @property
-    def training(self) -> Training:
-        return Training()
-
-    def check(self, likelihood: AbstractLikelihood) -> None:
-        check_bound("MeanField()", likelihood)
-
-    def check_layout(self, likelihood: AbstractLikelihood, *, sparse: bool, blocked: bool) -> None:
-        """Any layout will do."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -70,7 +70,7 @@ class Coordinates:
         """The model at a point."""
         return model_at(self.real(x), self.start, self.maps)
 
-    def tied(self, x: np.ndarray) -> Sites:
+    def tied_sites(self, x: np.ndarray) -> Sites:
         """The tied sites at a point."""
         return self._unravel(jnp.asarray(x[self.n_parameters :], self.dtype))
 

@@ -17,6 +17,8 @@ from cavity.learning.methods.methods import PowerEP
 from cavity.learning.objectives.coordinates import Coordinates
 from cavity.learning.objectives.learning_energy import (
     LearningEnergy,
+    Point,
+    RowsSeen,
     has_numbers_of_rows,
     join_optimised,
     natural_update,
@@ -183,7 +185,7 @@ class Objective:
 
     def sites_at(self, x: np.ndarray) -> Sites:
         """The tied sites at a point, with the private sites of the least value."""
-        return join_optimised(self.coordinates.tied(x), split_optimised(self.best_sites)[1])
+        return join_optimised(self.coordinates.tied_sites(x), split_optimised(self.best_sites)[1])
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """Value in nats and gradient; NaN where no jitter makes them finite.
@@ -267,15 +269,15 @@ class Objective:
         self, x: np.ndarray, batch: Minibatch | None, scale: float, step: float
     ) -> tuple[np.ndarray, float]:
         """The point after a natural-gradient step of the tied sites, and the value before it."""
-        programs, numbers = (self.natural_update, natural_update_of_batch), (scale, step)
-        flat, before = self._run(*programs, x, self.sites, batch, self.jitter, *numbers)
+        programs = (self.natural_update, natural_update_of_batch)
+        flat, before = self._run(*programs, x, self.sites, batch, (self.jitter, scale, step))
         parameters = x[: self.coordinates.n_parameters]
         return np.concatenate([parameters, np.asarray(flat, np.float64)]), float(before)
 
     def state(self) -> State:
         """The warm start of the next evaluation, as a tree that can be saved."""
-        kept = ("jitter", "finite_value", "defined", "undefined")
-        numbers: State = {name: getattr(self, name) for name in kept}
+        numbers: State = {"jitter": self.jitter, "finite_value": self.finite_value}
+        numbers |= {"defined": self.defined, "undefined": self.undefined}
         if not self.carries:
             return numbers
         numbers |= {"fall": None if np.isinf(self.fall) else self.fall, "warm": self.warm.state()}
@@ -337,7 +339,7 @@ class Objective:
         quick = self.warm.last is not None
         sites, zero = self.warm.at(x) if quick else self.settled, self.empty
         if self.has_optimised:
-            tied = self.coordinates.tied(x)
+            tied = self.coordinates.tied_sites(x)
             sites, zero = (
                 join_optimised(tied, split_optimised(all_sites)[1]) for all_sites in (sites, zero)
             )
@@ -359,7 +361,7 @@ class Objective:
                 else self._streamed(x, jitter)
             )
         programs = (self.value_and_grad, value_and_grad_of_batch)
-        value, *slopes = self._run(*programs, x, sites, batch, jitter, scale)
+        value, *slopes = self._run(*programs, x, sites, batch, (jitter, scale))
         return float(value), self.coordinates.gradient(*slopes)
 
     def _run(
@@ -369,17 +371,21 @@ class Objective:
         x: np.ndarray,
         sites: Sites,
         batch: Minibatch | None,
-        *numbers: float,
+        numbers: tuple[float, ...],
     ) -> T:
-        """Run a program at a point: one for rows in memory, another for other rows."""
+        """Run a program at a point: one for rows in memory, another for other rows.
+
+        Numbers are the jitter, the rows that each stands for, and what the program takes beside.
+        """
         move = self.coordinates.move(x)
         flat = np.asarray(x[self.coordinates.n_parameters :], move.dtype)
         private = split_optimised(sites)[1] if self.has_optimised else sites
-        typed = [np.asarray(number, move.dtype) for number in numbers]
-        arguments = (move, flat, private, *typed)
+        jitter, scale, *beside = (np.asarray(number, move.dtype) for number in numbers)
+        seen = RowsSeen(jitter, scale, None if batch is None else batch.index)
+        arguments = (Point(move, flat, private), seen, *beside)
         if batch is None or batch.data is None:
-            return in_memory(*arguments, None if batch is None else batch.index)
-        return of_batch(self.function, batch.data, *jax.tree.map(jnp.asarray, arguments), None)
+            return in_memory(*arguments)
+        return of_batch(self.function, batch.data, *jax.tree.map(jnp.asarray, arguments))
 
     def _streamed(self, x: np.ndarray, jitter: float) -> tuple[float, np.ndarray]:
         """Value and gradient of exact factors, from the messages of all batches."""

@@ -8,7 +8,7 @@ from cavity.inference.energy import Sites, batch_energy, beliefs, energy
 from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.training_data import Data, Minibatch
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.objectives.learning_energy import LearningEnergy
+from cavity.learning.objectives.learning_energy import LearningEnergy, RowsSeen
 from cavity.learning.progress.checkpoint import State, leaves, refilled
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
@@ -51,19 +51,16 @@ class Interleaved:
         scale = float(self.data.length) / batch.size
         index = None if batch.size == int(self.data.length) else batch.index
         step = o.method.solver.step
-        numbers = (
+        jitter, scale, length = (
             jnp.asarray(n, dtype) for n in (o.jitter, scale, STEP if step is None else step)
         )
-        jitter, scale, length = numbers
         assert o.in_memory is not None  # batches have no private sites
         move = jnp.asarray(o.coordinates.move(x))
-        index = None if index is None else jnp.asarray(index)
+        seen = RowsSeen(jitter, scale, None if index is None else jnp.asarray(index))
         value, slope = np.nan, np.full(o.size, np.nan)
         # sites that no longer suit the parameters are given up for those of precision zero
         for sites in (self.sites, o.empty):
-            value, slope, updated = _step(
-                o.function, o.in_memory, move, sites, index, jitter, scale, length
-            )
+            value, slope, updated = _step(o.function, o.in_memory, move, sites, seen, length)
             if np.isfinite(float(value)) and np.all(np.isfinite(np.asarray(slope))):
                 self.sites = updated
                 break
@@ -76,11 +73,10 @@ def _step(
     data: Data,
     move: Array,
     sites: Sites,
-    index: Array | None,
-    jitter: Scalar,
-    scale: Scalar,
+    seen: RowsSeen,
     length: Scalar,
 ) -> tuple[Scalar, Array, Sites]:
+    jitter, scale, index = jax.tree.map(jnp.asarray, seen)
     graph = frozen(function.graph(function.model(move), data, jitter))
     if index is None:
         target, _, _ = sweep(graph, sites, 1.0)

@@ -1,9 +1,12 @@
 """The function that learning minimises: energy minus log priors, of parameters and sites."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from cavity.inference.approximations.approximations import AbstractApproximation
@@ -20,6 +23,34 @@ from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, Int, Scalar
 from cavity.parameters import bijections, from_real, to_real
 from cavity.parameters.priors import flat, learned_with
+
+
+class Point(NamedTuple):
+    """A point of learning.
+
+    Attributes:
+        move: of the unconstrained parameters.
+        flat_sites: tied sites as a vector.
+        private: private sites.
+    """
+
+    move: Array | np.ndarray
+    flat_sites: Array | np.ndarray
+    private: Sites
+
+
+class RowsSeen(NamedTuple):
+    """Rows by which an energy is evaluated.
+
+    Attributes:
+        jitter: share of the mean prior variance added to the diagonal of a covariance.
+        scale: rows in all the data for each of these.
+        index: their positions; None for all of them.
+    """
+
+    jitter: Array | np.ndarray
+    scale: Array | np.ndarray
+    index: Array | np.ndarray | None = None
 
 
 class LearningEnergy(eqx.Module):
@@ -63,10 +94,9 @@ class LearningEnergy(eqx.Module):
         """The tied sites of a vector."""
         return ravel_pytree(self.tied)[1](flat_sites)
 
-    def function(
-        self, data: Data, jitter: Scalar, scale: Scalar, index: Int[Array, " n"] | None
-    ) -> Callable[[Array, Array, Sites], Scalar]:
+    def function(self, data: Data, seen: RowsSeen) -> Callable[[Array, Array, Sites], Scalar]:
         """The function of a move, of tied sites as a vector, and of private sites."""
+        jitter, scale, index = jax.tree.map(jnp.asarray, seen)
         if self.start.ordered and index is not None:
             return self._batch_loss(data, jitter, scale, index)
         rows = data if index is None else some_rows(data, index)
@@ -107,37 +137,27 @@ def fixed_objective(model: AbstractModel, approximation: AbstractApproximation) 
 def value_and_grad(
     objective: LearningEnergy,
     data: Data,
-    move: Array,
-    flat_sites: Array,
-    private: Sites,
-    jitter: Scalar,
-    scale: Scalar,
-    index: Array | None,
+    point: Point,
+    seen: RowsSeen,
 ) -> tuple[Scalar, Array, Array]:
     """The value, and its gradients in the parameters and in the tied sites."""
-    loss = objective.function(data, jitter, scale, index)
-    value, slopes = jax.value_and_grad(loss, argnums=(0, 1))(move, flat_sites, private)
+    value, slopes = jax.value_and_grad(objective.function(data, seen), argnums=(0, 1))(*point)
     return value, *slopes
 
 
 def natural_update(
     objective: LearningEnergy,
     data: Data,
-    move: Array,
-    flat_sites: Array,
-    private: Sites,
-    jitter: Scalar,
-    scale: Scalar,
+    point: Point,
+    seen: RowsSeen,
     step: Scalar,
-    index: Array | None,
 ) -> tuple[Array, Scalar]:
     """The tied sites after a step of natural gradients, as a vector, and the value before it."""
-    loss = objective.function(data, jitter, scale, index)
-    value, flat_slope = jax.value_and_grad(loss, argnums=1)(move, flat_sites, private)
+    value, flat_slope = jax.value_and_grad(objective.function(data, seen), argnums=1)(*point)
     slope = objective.unravel(flat_slope)
     moved = jax.tree.map(
         lambda site, by: natural_step(site, by, step),
-        objective.unravel(flat_sites),
+        objective.unravel(jnp.asarray(point.flat_sites)),
         slope,
         is_leaf=is_optimised,
     )

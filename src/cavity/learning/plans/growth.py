@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -139,7 +139,7 @@ def judge(run: Run, model: AbstractModel, step: Step | None) -> Judgement:
     judging = varying(case)
     noise = noise_alone(case.gp.likelihood, judging.data)
     observed = np.sum(~np.isnan(run.y.reshape(len(run.y), -1)), axis=0)
-    if case.gaussian is not None:
+    if case.noise is not None:
         bracket = bracket_of(case)
         beside = bracket if judging is case else bracket_of(judging)
         found = judge_inducing(beside, noise)
@@ -176,7 +176,7 @@ class Grown(NamedTuple):
     @property
     def model(self) -> GP:
         """The model, at the parameters of the last short fit."""
-        return cast(GP, self.result.model)
+        return self.result.model
 
     def counting(self, evaluations: int) -> "Grown":
         """The same of a longer run, with the evaluations of all of that."""
@@ -212,8 +212,9 @@ def grow(
         Burt, Rasmussen and van der Wilk (2020) for the greedy choice; van der Wilk (2018), items
         33 and 34 for bounds that say when points are enough.
     """
-    judging, maps = sample(run, SAMPLE), cast(Any, bijections)
-    held = eqx.tree_at(lambda m: m.inducing, maps, all_fixed(maps.inducing))
+    judging = sample(run, SAMPLE)
+    assert bijections.inducing is not None
+    held = eqx.tree_at(lambda m: m.inducing, bijections, all_fixed(bijections.inducing))
     short = run.with_options(bijections=held, n_restarts=0)
 
     def judged(last: FitResult | None, result: FitResult) -> Grown:

@@ -238,7 +238,8 @@ def _cavities_decide(start: AbstractModel, options: dict[str, Any], rows: int) -
     """
     if rows >= MANY or options.get("blocks") is not None:
         return False
-    if getattr(options.get("method"), "tied", False):
+    method = options.get("method")
+    if method is not None and method.tied:
         return False
     maps = options.get("bijections")
     gp: Any = start

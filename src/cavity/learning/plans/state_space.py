@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 
 from cavity.inference.energy import Sites
-from cavity.learning.data.batched import as_training_data
+from cavity.learning.data.batched import Layout, as_training_data
 from cavity.learning.initialisation.state_space import (
     StateSpaceStart,
     closed_form_before,
@@ -77,7 +77,7 @@ def fit_state_space(
     first = method if before is None else before
     sites = None
     if before is not None:  # refusals come before another method has begun
-        as_training_data(models[0], X, Y, method=method, blocks=None, **data)
+        as_training_data(models[0], X, Y, method, Layout(**data))
     if first.approximation.closed_form:
         coupled = first.hidden != "factorised"
         sites = [starting_sites(start, coupled=coupled) for _, start in starts]

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites
+from cavity.learning.data.batched import TrainingRows
 from cavity.learning.dispatch import dispatch
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.mcmc import MCMC
@@ -29,8 +31,8 @@ NO_SITES = ((None,),)
 
 def fit_best(
     starts: Sequence[AbstractModel],
-    X: Any,
-    y: Any,
+    X: TrainingRows | None,
+    y: ArrayLike | None,
     *,
     max_iterations: int = 1000,
     sites: Sequence[Sites] | None = None,

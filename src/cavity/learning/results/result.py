@@ -25,6 +25,7 @@ from cavity.parameters.table import html_table, table
 Posterior = Any
 
 
+P = TypeVar("P")
 R = TypeVar("R", bound="Inference")
 Model = TypeVar("Model", bound=AbstractModel)
 
@@ -84,6 +85,12 @@ class Inference:
     def rows_so_far(self) -> int:
         """Rows that it has learned from, those included that are no longer in memory."""
         return self.n_rows
+
+    def as_fit(self, tallies: Tallies | None) -> "FitResult":
+        """This result as a fit, with what was counted of all rows."""
+        model, priors = self.fitted, self.densities(self.fitted, tallies)
+        found = dataclasses.replace(self, tallies=tallies)
+        return FitResult.unlearned(found, model, self.domains(model), priors)
 
     def domains(self, model: Model) -> Model:
         """Bijections of a model that goes on from this result."""
@@ -180,6 +187,11 @@ class Inference:
 
     def _repr_html_(self) -> str:
         return in_html(described(self, ""), html_table(self.posterior.model))
+
+
+def posterior_of(given: P | Inference) -> P | Posterior:
+    """The posterior, given by itself or with the result that it is of."""
+    return given.posterior if isinstance(given, Inference) else given
 
 
 def check_whole(result: Inference, what: str) -> None:
@@ -293,6 +305,9 @@ class FitResult(Inference):
     @property
     def fitted(self) -> AbstractModel:
         return self.model
+
+    def as_fit(self, tallies: Tallies | None) -> "FitResult":
+        return dataclasses.replace(self, tallies=tallies)
 
     def domains(self, model: Model) -> Model:
         return self.bijections

@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites
 from cavity.learning.blas_threads import with_one_blas_thread
-from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory
+from cavity.learning.data.batched import Layout, TrainingRows, as_training_data, in_memory
 from cavity.learning.data.validation import all_fixed, check_model, inputs_first
 from cavity.learning.diagnostics.undetermined import SAID, undetermined
 from cavity.learning.dispatch import dispatch
-from cavity.learning.infer import checked_start, infer_from
+from cavity.learning.infer import KnownSites, checked_start, infer_from
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.methods.methods import PowerEP
@@ -124,10 +124,10 @@ def fit(
     References:
         Bui (2017), S23, S69; van der Wilk (2018), items 5 and 47.
     """
-    by_name = priors if isinstance(priors, Mapping) else None
+    by_name, tree = (priors, None) if isinstance(priors, Mapping) else (None, priors)
     said = asked_constraints(fixed, bounds, by_name)
     start = said.model(model) if said else model
-    given = said.densities(start, None if isinstance(priors, Mapping) else priors, bijections)
+    given = said.densities(start, tree, bijections)
     moves, before = said.stages(start, bijections, schedule)
 
     def sampled(sampler: MCMC) -> FitResult:
@@ -140,9 +140,7 @@ def fit(
         return sample(start, *known, learn=max_iterations > 0, checkpoint=checkpoint, **how)
 
     def approximated(method: AbstractMethod) -> FitResult:
-        data = as_training_data(
-            start, X, y, method=method, power=power, blocks=blocks, rows=rows, missing=missing
-        )
+        data = as_training_data(start, X, y, method, Layout(power, blocks, rows, missing))
         check_schedule(start, before)
         release = release_of(start, data, method, moves, given)
         last = moves if release is None else release.maps
@@ -154,27 +152,23 @@ def fit(
             settings = _remembered(stages, densities, release, sites, *search)
             open_for(checkpoint, checked, data, method, settings)
         own = (data, method, densities, max_iterations, tolerance, callback)
-        run = Restarts(*own, Searches(checkpoint), sites)
-        searches = (run, checked, stages, first, n_restarts, seed)
+        run = Restarts(*own, Searches(checkpoint), sites, n_restarts=n_restarts, seed=seed)
+        searches = (run, checked, stages, first)
         return _determined(*searches) if release is None else _released(*searches, release)
 
     return dispatch(method, approximated, sampled)
 
 
 def _determined(
-    run: Restarts,
-    start: AbstractModel,
-    stages: tuple[AbstractModel, ...],
-    jitter: float,
-    n_restarts: int,
-    seed: int,
+    run: Restarts, start: AbstractModel, stages: tuple[AbstractModel, ...], jitter: float
 ) -> FitResult:
     """The fit; parameters stay where the data determine none of them."""
     maps = stages[-1]
     names = undetermined(start, run.data, maps)
     if not names:
-        return learned_from(run, start, stages, jitter, n_restarts, seed)
-    result = learned_from(run, start, (all_fixed(maps),), jitter, 0, 0)
+        return learned_from(run, start, stages, jitter)
+    run = dataclasses.replace(run, n_restarts=0)
+    result = learned_from(run, start, (all_fixed(maps),), jitter)
     message = SAID if result.converged else f"{SAID}; {result.message}"
     return dataclasses.replace(result, bijections=maps, undetermined=names, message=message)
 
@@ -211,8 +205,6 @@ def _released(
     start: AbstractModel,
     stages: tuple[AbstractModel, ...],
     jitter: float,
-    n_restarts: int,
-    seed: int,
     release: Release,
 ) -> FitResult:
     """The result with parameters integrated out, after one in which they are learned."""
@@ -221,7 +213,7 @@ def _released(
         path: tuple[str, ...], model: AbstractModel, *table: Any, sites: Sites | None, **how: Any
     ) -> FitResult:
         if path == (LEARNED,):
-            return learned_from(restarts, model, stages, jitter, n_restarts, seed)
+            return learned_from(restarts, model, stages, jitter)
         first, each = how["jitter"], (how["maps"],)
         model, maps, _ = checked_start(model, restarts.data.first_block, first, each)
         known: dict[str, Any] = {
@@ -229,8 +221,8 @@ def _released(
             "first_sites": None,
             "settled": sites,
         }
-        again = dataclasses.replace(restarts, **known)
-        return learned_from(again, model, maps, first, 0, seed)
+        again = dataclasses.replace(restarts, n_restarts=0, **known)
+        return learned_from(again, model, maps, first)
 
     run = Run(searched, None, None)
     return run.carry_out(
@@ -239,20 +231,12 @@ def _released(
 
 
 def learned_from(
-    run: Restarts,
-    start: AbstractModel,
-    stages: tuple[AbstractModel, ...],
-    jitter: float,
-    n_restarts: int,
-    seed: int,
+    run: Restarts, start: AbstractModel, stages: tuple[AbstractModel, ...], jitter: float
 ) -> FitResult:
     """The result of runs of the optimiser from the parameters of `start`."""
-    model, minimum, jitter = run.all(start, stages, jitter, n_restarts, seed)
-    learned = minimum if run.max_iterations else None
-    known: dict[str, Any] = {"learned": learned, "energy_at": run.energy}
-    inference = completing(
-        lambda: infer_from(model, run.data, run.method, jitter, run.sites, **known)
-    )
+    model, minimum, jitter = run.all(start, stages, jitter)
+    known = KnownSites(run.sites, minimum if run.max_iterations else None, run.energy)
+    inference = completing(lambda: infer_from(model, run.data, run.method, jitter, known))
     shared = inference.fields_as(Inference)
     message = minimum.message if inference.converged else inference.message
     apart = starts_apart(minimum.ends)

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from numpy.typing import ArrayLike
+
+from cavity.learning.data.batched import TrainingRows
 from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
 from cavity.learning.run.fit import fit
@@ -9,7 +12,12 @@ from cavity.learning.run.stages import Run
 from cavity.models.base import AbstractModel
 
 
-def fits(X: Any, y: Any, options: dict[str, Any], store: Store | None = None) -> Run:
+def fits(
+    X: TrainingRows | None,
+    y: ArrayLike | None,
+    options: dict[str, Any],
+    store: Store | None = None,
+) -> Run:
     """A run of fits to one table.
 
     Args:
@@ -21,6 +29,12 @@ def fits(X: Any, y: Any, options: dict[str, Any], store: Store | None = None) ->
     return Run(_fitted, X, y, options, store)
 
 
-def _fitted(path: tuple[str, ...], model: AbstractModel, X: Any, y: Any, **how: Any) -> FitResult:
+def _fitted(
+    path: tuple[str, ...],
+    model: AbstractModel,
+    X: TrainingRows | None,
+    y: ArrayLike | None,
+    **how: Any,
+) -> FitResult:
     del path
     return fit(model, X, y, **how)

@@ -96,10 +96,15 @@ class Release:
         return sites if finite and has_sites(sites) else None
 
 
+def integrated_names(model: AbstractModel, maps: AbstractModel) -> list[str]:
+    """Dotted names of the parameters that a tree of bijections integrates out."""
+    return [name for name, _, entry in entries(model, maps) if isinstance(entry, IntegratedOut)]
+
+
 def check_schedule(model: AbstractModel, schedule: Sequence[AbstractModel]) -> None:
     """Raises ValueError for parameters that are integrated out in an early stage."""
     for maps in schedule:
-        if any(isinstance(entry, IntegratedOut) for _, _, entry in entries(model, maps)):
+        if integrated_names(model, maps):
             raise ValueError("INTEGRATED belongs in bijections=, not in a schedule")
 
 
@@ -118,7 +123,7 @@ def release_of(
     """
     if maps is None:
         return None
-    chosen = [name for name, _, entry in entries(model, maps) if isinstance(entry, IntegratedOut)]
+    chosen = integrated_names(model, maps)
     if not chosen:
         return None
     every = flat(model) if densities is None else densities

@@ -12,14 +12,15 @@ from cavity.learning.dispatch import check_sampler
 from cavity.learning.failures import NumericalError, diagnose_failure
 from cavity.learning.infer import checked_start, from_draws
 from cavity.learning.mcmc.checks import check_draws
+from cavity.learning.mcmc.problem import Moving
 from cavity.learning.mcmc.run import Drawn, draw, weak_priors
 from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Progress
 from cavity.learning.progress.checkpoint import Searches, Store, open_for
 from cavity.learning.results.result import FitResult, Inference
 from cavity.learning.results.unseen_periods import unseen_periods
+from cavity.learning.run.integrated import integrated_names
 from cavity.models.base import AbstractModel
-from cavity.parameters import IntegratedOut, entries
 from cavity.parameters.priors import flat
 
 
@@ -75,7 +76,7 @@ def sample(
     data = prepare(X, y, rows=rows, missing=missing)
     model, (maps,), first = checked_start(model, data, jitter, (bijections,))
     densities = flat(model) if priors is None else priors
-    if any(isinstance(entry, IntegratedOut) for _, _, entry in entries(model, maps)):
+    if integrated_names(model, maps):
         raise ValueError("MCMC() draws every parameter: leave out INTEGRATED")
     check_draws(model, data, sampler, learning=True)
     if checkpoint is not None:
@@ -84,14 +85,7 @@ def sample(
     maps = maps if learn else all_fixed(maps)
     proper = weak_priors(model, maps, densities, data)
     search = Searches(checkpoint).next()
-    drawn = draw(
-        *(model, data, sampler),
-        maps=maps,
-        densities=proper,
-        jitter=first,
-        callback=callback,
-        search=search,
-    )
+    drawn = draw(model, data, sampler, Moving(maps, proper, first), callback, search)
     if drawn is None:
         raise NumericalError(diagnose_failure(model, data))
     return _result(drawn, data, maps, proper)

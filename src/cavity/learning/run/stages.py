@@ -10,7 +10,6 @@ from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from cavity.inference.energy import Sites
 from cavity.learning.failures import NumericalError
 from cavity.learning.infer import infer
 from cavity.learning.optimisers.lbfgs import GracefulStop
@@ -98,7 +97,6 @@ class Run:
         name: str,
         model: AbstractModel,
         *,
-        sites: Sites | None = None,
         budget: int | None = None,
         after: FitResult | None = None,
         beside: Sequence[FitResult] = (),
@@ -110,20 +108,19 @@ class Run:
         Args:
             name: of the stage among those of its run; "" for the only one of a run.
             model: with the parameters that it starts from.
-            sites: to start from.
             budget: iterations at the most; None for those of the run's options.
             after: the result that it goes on from, whose history comes before its own.
             beside: results of which the best is kept if this one is interrupted before it is
                 better.
             ended: from the best so far to what the plan gives where it is interrupted here.
-            **options: of `fit`, in the place of the run's.
+            **options: of `fit`, in the place of the run's; without sites it starts from none.
 
         Raises:
             Interrupted: with the best so far.
             KeyboardInterrupt: where nothing was reached by then.
             NumericalError: as `fit`.
         """
-        how = self.options | options | {"sites": sites, "checkpoint": self._part(name)}
+        how = self.options | {"sites": None} | options | {"checkpoint": self._part(name)}
         if budget is not None:
             how["max_iterations"] = budget
         try:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.learning.data.training_data import AbstractTrainingData, Minibatch
+from cavity.learning.methods.base import Training
 from cavity.learning.optimisers.lbfgs import (
     INTERRUPTED,
     Minimum,
@@ -68,10 +69,7 @@ class Adam:
     Args:
         objective: what is minimised.
         x: where to start.
-        steps: the number of steps.
-        rate: the learning rate at first.
-        batch: rows of a minibatch; None for all.
-        seed: of the minibatches.
+        training: the number of steps, the learning rate at first, and minibatches.
         callback: called after each step.
         search: where the state of the loop is saved; None for nowhere.
     """
@@ -80,19 +78,17 @@ class Adam:
         self,
         objective: Stochastic,
         x: np.ndarray,
-        steps: int,
-        rate: float,
-        batch: int | None,
-        seed: int,
+        training: Training,
         callback: Callable[[Progress], None] | None,
         search: Search | None = None,
     ):
         self.objective, self.callback, self.search = objective, callback, search or Search()
         self.x, self.history = x.copy(), []
-        self.steps, self.rate = steps, rate
+        assert training.steps is not None
+        self.steps, self.rate = training.steps, training.learning_rate
         n = int(objective.data.length)
-        random = np.random.default_rng(seed)
-        self.batches = iter(objective.data.minibatches(min(batch or n, n), random))
+        random = np.random.default_rng(training.seed)
+        self.batches = iter(objective.data.minibatches(min(training.batch or n, n), random))
         self.low, self.high = np.ascontiguousarray(objective.bounds.T)
         self.moments = _rule().init(jnp.asarray(x))
         self.began = time.perf_counter()

@@ -59,6 +59,8 @@ class Restarts:
         energy: the energy there, of private sites and a jitter; None where the search has no
             program for it.
         at_bounds: parameters that are at a bound there.
+        n_restarts: further runs, from perturbed parameters.
+        seed: of these.
     """
 
     data: AbstractTrainingData
@@ -73,6 +75,8 @@ class Restarts:
     sites: Sites | None = None
     energy: EnergyOfSites | None = None
     at_bounds: tuple[AtBound, ...] = ()
+    n_restarts: int = 0
+    seed: int = 0
 
     @property
     def least_fall(self) -> float:
@@ -80,19 +84,14 @@ class Restarts:
         return self.tolerance * max(1.0, self.data.n_observed / TOLERANT)
 
     def all(
-        self,
-        model: AbstractModel,
-        stages: tuple[AbstractModel, ...],
-        jitter: float,
-        n_restarts: int,
-        seed: int,
+        self, model: AbstractModel, stages: tuple[AbstractModel, ...], jitter: float
     ) -> tuple[AbstractModel, Minimum, float]:
         """The best of the run from the model's parameters and of perturbed ones."""
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng(self.seed)
         best: tuple[AbstractModel, Minimum, float] | None = None
         evaluations, ends = 0, list[float]()
         ended: tuple[Any, ...] = ()
-        for restart in range(n_restarts + 1):
+        for restart in range(self.n_restarts + 1):
             self.sites = self.first_sites if restart == 0 else None
             start = model if restart == 0 else _perturbed(model, stages[-1], random)
             if self.sites is None and start.ordered and self.max_iterations > 0:
@@ -120,7 +119,7 @@ class Restarts:
             ends.append(float(end[1].objective))
         assert best is not None
         self.sites, self.energy, self.at_bounds = ended
-        several = tuple(ends) if n_restarts else ()
+        several = tuple(ends) if self.n_restarts else ()
         minimum = dataclasses.replace(best[1], evaluations=evaluations, ends=several)
         return best[0], minimum, best[2]
 
@@ -213,11 +212,9 @@ class Restarts:
         return asked and objective.carries and objective.size > 0
 
     def _interleave(self, objective: Objective, x: np.ndarray, search: Search) -> Minimum:
-        training = self.method.training
-        assert training.steps is not None
-        batch = training.batch if objective.start.sparse else None
-        steps = (training.steps, training.learning_rate, batch)
-        return Adam(Interleaved(objective), x, *steps, 0, self.callback, search).run()
+        batch = self.method.training.batch if objective.start.sparse else None
+        training = dataclasses.replace(self.method.training, batch=batch, seed=0)
+        return Adam(Interleaved(objective), x, training, self.callback, search).run()
 
     def _search(self, objective: Objective, x: np.ndarray) -> Minimum:
         """The minimum of one search; read from the checkpoint where the search had ended."""

@@ -1,6 +1,7 @@
 """Tied sites at fixed parameters: minimisation of the energy in the sites."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -50,12 +51,20 @@ def minimise_objective(
     x: np.ndarray,
     *,
     max_iterations: int,
-    tolerance: float,
     callback: Callable[[Progress], None] | None,
     search: Search,
-    rescale: bool = False,
+    **ending: Any,
 ) -> Minimum:
-    """Minimises an objective from `x`: by L-BFGS-B, or with minibatches by Adam."""
+    """Minimises an objective from `x`: by L-BFGS-B, or with minibatches by Adam.
+
+    Args:
+        objective: the objective.
+        x: where to start.
+        max_iterations: of L-BFGS-B at the most; 0 to stay at `x`.
+        callback: called after every iteration.
+        search: where the search is saved.
+        **ending: further arguments of `minimise`.
+    """
     training = objective.method.training
     if training.steps is None or not objective.has_optimised or max_iterations == 0:
         with search.recorded(objective) as fn:
@@ -64,9 +73,7 @@ def minimise_objective(
                 x,
                 bounds=objective.bounds,
                 max_iterations=max_iterations,
-                tolerance=tolerance,
                 callback=callback,
-                rescale=rescale,
+                **ending,
             )
-    steps, rate = training.steps, training.learning_rate
-    return Adam(objective, x, steps, rate, training.batch, training.seed, callback, search).run()
+    return Adam(objective, x, training, callback, search).run()

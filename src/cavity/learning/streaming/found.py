@@ -131,7 +131,7 @@ def learned(
         start, stages, jitter = checked_start(first, data, result.jitter, (searched,))
         run = Restarts(data, method, densities, *limits, Searches(None))
         try:
-            ends.append(learned_from(run, start, stages, jitter, 0, 0))
+            ends.append(learned_from(run, start, stages, jitter))
         except NumericalError:
             continue
     if not ends:

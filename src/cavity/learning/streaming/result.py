@@ -63,16 +63,9 @@ def as_update(
         live: the rows that are in memory.
         tallies: what was counted of all rows.
     """
-    model = result.posterior.model
-    fit = result
-    if not isinstance(result, FitResult):
-        priors = result.densities(model, tallies)
-        fit = FitResult.unlearned(result, model, result.domains(model), priors)
-    seen, fields = (
-        result.rows_so_far,
-        dataclasses.replace(fit, tallies=tallies).fields_as(FitResult),
-    )
-    return UpdateResult(**fields, rows_seen=seen, lost=0.0, before=NO_SCORES, past=past, live=live)
+    fields = result.as_fit(tallies).fields_as(FitResult)
+    seen, none = result.rows_so_far, NO_SCORES
+    return UpdateResult(**fields, rows_seen=seen, lost=0.0, before=none, past=past, live=live)
 
 
 @dataclasses.dataclass(frozen=True)
