@@ -27,8 +27,9 @@ from benchmarks import neal, robust_ep
 from benchmarks.data import uci
 from benchmarks.results import Table
 from cavity.inference.energy import empty_sites
-from cavity.inference.solvers.parallel import parallel
-from cavity.inference.solvers.sequential import minibatch_sweeps
+from cavity.inference.solvers.driver import Limits
+from cavity.inference.solvers.parallel import Parallel
+from cavity.inference.solvers.sequential import Batches
 from cavity.learning.data.arrays import Data, prepare
 from cavity.learning.infer import as_dtype
 from cavity.parameters import FIXED
@@ -132,11 +133,10 @@ def student_t(seed: int) -> tuple[cavity.GP, np.ndarray, np.ndarray]:
 def swept(model: cavity.GP, data: Data, step: jax.Array, *, sequential: bool) -> jax.Array:
     """Whether sweeps alone converge, compiled once for all steps."""
     graph = data.problem(model, cavity.PowerEP().approximation, 0.0).graph()
-    limits = {"step": step, "tolerance": 1e-8, "max_sweeps": 500}
-    start = empty_sites(graph)
+    limits, start = Limits(1e-8, 500, step), empty_sites(graph)
     if sequential:
-        return minibatch_sweeps(graph, start, batch=1, **limits)[1].converged
-    return parallel(graph, start, **limits)[1].converged
+        return Batches(graph, limits, batch=1).run(start)[1].converged
+    return Parallel(graph, limits).run(start)[1].converged
 
 
 def converge(problem: Any, power: float, *, sequential: bool) -> Iterator[float]:

@@ -4,7 +4,8 @@ import jax.numpy as jnp
 
 from cavity.inference.energy import empty_sites
 from cavity.inference.problem import has_sites
-from cavity.inference.solvers.parallel import parallel
+from cavity.inference.solvers.driver import Limits
+from cavity.inference.solvers.parallel import Parallel
 from cavity.numerics.power_limits import frozen
 
 
@@ -29,6 +30,6 @@ def swept(graph, method, sites=None):
     if not has_sites(start):
         return start, None
     solver = method.solver
-    limits = {"tolerance": solver.tolerance, "max_sweeps": jnp.asarray(solver.max_sweeps)}
-    found, record = parallel(frozen(graph), start, step=solver.step, **limits)
+    limits = Limits(solver.tolerance, jnp.asarray(solver.max_sweeps), solver.step)
+    found, record = Parallel(frozen(graph), limits).run(start)
     return frozen(found), record

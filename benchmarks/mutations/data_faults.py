@@ -33,8 +33,8 @@ TIERNEY_KADANE = (
     Fault(
         "modes count as found at a residual of 0.01",
         "learning/diagnostics/tierney_kadane.py",
-        '{"tolerance": solver.tolerance,',
-        '{"tolerance": 1e-2,',
+        "Limits(solver.tolerance, ",
+        "Limits(1e-2, ",
         ("learning/test_tierney_kadane.py::test_probabilities_are_shares_of_two_evidences",),
     ),
     Fault(

@@ -28,8 +28,8 @@ LEARNING_FAULTS = (
     Fault(
         "changes of all sites together excuse one that is large",
         "inference/solvers/parallel.py",
-        "(state.change < enough) & (state.residual < settings.nearby)",
-        "state.change < enough",
+        "(state.change < limits.enough) & (residual < self.settings.nearby)",
+        "state.change < limits.enough",
         (WARM_START + "test_sweeps_end_where_all_changes_together_are_small",),
     ),
     Fault(

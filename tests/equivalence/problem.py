@@ -9,7 +9,7 @@ import numpy as np
 
 import cavity
 from cavity.inference.energy import beliefs, energy
-from cavity.inference.solvers.parallel import parallel, sweep
+from cavity.inference.solvers.parallel import Parallel, sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.parameters import bijections, from_real, to_real
@@ -159,7 +159,7 @@ def with_mean(seed=0, **changes):
 
 # One program each, not one per operation.
 sweep_once = eqx.filter_jit(sweep)
-sweeps = eqx.filter_jit(parallel)
+sweeps = eqx.filter_jit(lambda graph, sites, limits: Parallel(graph, limits).run(sites))
 settled = eqx.filter_jit(swept)
 energy_at = eqx.filter_jit(energy)
 beliefs_at = eqx.filter_jit(beliefs)

@@ -13,8 +13,9 @@ from scipy.special import log_softmax, softmax
 import cavity
 from cavity import inducing, kernels, likelihoods
 from cavity.inference.energy import empty_sites, energy
+from cavity.inference.solvers.driver import Limits
 from cavity.inference.solvers.fixed_point import find_fixed_point
-from cavity.inference.solvers.parallel import parallel, sweep
+from cavity.inference.solvers.parallel import Parallel, sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
@@ -344,7 +345,7 @@ def test_no_step_is_longer_than_asked_for():
     data = prepare(X, LABELS, power=0.5)
     graph = build_graph(as_dtype(model(), data), data, cavity.PowerEP(), jnp.asarray(0.0))
     zero = empty_sites(graph)
-    found, _ = parallel(graph, zero, step=None, tolerance=1e-8, max_sweeps=2, longest=0.5)
+    found, _ = Parallel(graph, Limits(1e-8, 2, longest=0.5)).run(zero)
     for ours, half in zip(found[0], sweep(graph, zero, 0.5)[0][0], strict=True):
         assert_close(ours.precision, half.precision)
         assert_close(ours.shift, half.shift)

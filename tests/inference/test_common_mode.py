@@ -10,7 +10,8 @@ import pytest
 import cavity
 from cavity import inducing, kernels, likelihoods, means
 from cavity.inference.energy import beliefs, empty_sites, energy, marginals
-from cavity.inference.solvers.parallel import parallel
+from cavity.inference.solvers.driver import Limits
+from cavity.inference.solvers.parallel import Parallel
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from tests.inference.test_coupled_classes import LABELS, NEW, C, X, kernel
@@ -46,8 +47,8 @@ def test_taking_it_out_leads_to_the_same_sites_sooner(case):
         lambda g: g.factors, graph, (dataclasses.replace(factor, common_mode=False),)
     )
     # damped alike, and without extrapolation, which would hide the difference
-    settings = {"step": 0.7, "tolerance": 1e-10, "max_sweeps": 20_000}
-    run = eqx.filter_jit(lambda graph: parallel(graph, empty_sites(graph), **settings))
+    limits = Limits(1e-10, 20_000, step=0.7)
+    run = eqx.filter_jit(lambda graph: Parallel(graph, limits).run(empty_sites(graph)))
     whole = eqx.filter_jit(lambda g, s: (energy(g, s), marginals(g, beliefs(g, s))))
     sites, record = run(graph)
     slow, more = run(plain)
@@ -70,7 +71,7 @@ def test_functions_that_are_not_alike_keep_it():
     graph = laid_out(likelihoods.MultinomialProbit(C), 1.0, None, kernel(private=True))
     (factor,) = graph.factors
     assert not factor.common_mode
-    sites, record = parallel(graph, empty_sites(graph), step=None, tolerance=1e-8, max_sweeps=500)
+    sites, record = Parallel(graph, Limits(1e-8, 500)).run(empty_sites(graph))
     assert record.converged
     (seen,) = marginals(graph, beliefs(graph, sites))
     assert np.max(np.abs(sum(mean for mean, _ in seen))) > 1e-2

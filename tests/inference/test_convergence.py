@@ -13,7 +13,8 @@ from cavity.inference.energy import Graph, beliefs, empty_sites, energy, margina
 from cavity.inference.graph.marginals import Marginal
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.site_update import update_sites
-from cavity.inference.solvers.descent import descend
+from cavity.inference.solvers.descent import Descent
+from cavity.inference.solvers.driver import Limits
 from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.inference.solvers.newton import Solution, evaluate
 from cavity.inference.solvers.settings import FixedPointSolver, SweepSettings
@@ -153,10 +154,8 @@ def test_a_line_search_does_not_go_where_a_value_is_no_number():
         ((store,),) = sites
         return jnp.where(jnp.max(store.precision) > 1.0, jnp.nan, energy(graph, sites))
 
-    limits = {"tolerance": 1e-8, "max_sweeps": 5, "value_of": value_of}
-    ((store,),), record = eqx.filter_jit(lambda g, s: descend(g, s, **limits))(
-        graph, empty_sites(graph)
-    )
+    run = eqx.filter_jit(lambda g, s: Descent(g, Limits(1e-8, 5), value_of=value_of).run(s))
+    ((store,),), record = run(graph, empty_sites(graph))
     assert 0.0 < jnp.max(store.precision) <= 1.0
     assert not record.converged
 

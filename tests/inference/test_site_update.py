@@ -12,6 +12,7 @@ from cavity.inference.energy import empty_sites, marginals
 from cavity.inference.graph.marginals import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import BlockSites, ScalarSites
+from cavity.inference.solvers.driver import Limits
 from cavity.inference.weights.whole_sites import WholeSites
 from cavity.learning.methods.methods import PowerEP
 from tests.equivalence.gauss_hermite import Probit
@@ -52,8 +53,7 @@ def test_sites_that_are_not_finite_are_skipped_and_counted(labelled):
     precision = np.asarray(store.precision)[: len(labels), 0]
     assert np.all(precision[labels > 0] == 0.0)
     assert np.all(precision[labels < 0] > 0.0)
-    method = {"step": 0.5, "tolerance": 1e-8, "max_sweeps": 8}
-    _, record = sweeps(graph, empty_sites(graph), **method)
+    _, record = sweeps(graph, empty_sites(graph), Limits(1e-8, 8, step=0.5))
     assert not bool(record.converged)
     assert int(record.sweeps) == 8
 

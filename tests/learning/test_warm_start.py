@@ -8,7 +8,8 @@ import pytest
 from cavity import GP, likelihoods
 from cavity.inference.energy import empty_sites
 from cavity.inference.graph.sites import ScalarSites
-from cavity.inference.solvers.parallel import parallel, sweep
+from cavity.inference.solvers.driver import Limits
+from cavity.inference.solvers.parallel import Parallel, sweep
 from cavity.kernels import RBF
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
@@ -131,11 +132,11 @@ def test_sweeps_end_where_all_changes_together_are_small():
         sites = (new,)
     near = next(k for k, change in enumerate(largest) if change < 1e-2)
     for last in (near, near + 1, near + 2):
-        limits = {"tolerance": 1e-12, "max_sweeps": 50, "enough": 1.01 * squares[last]}
-        record = parallel(graph, empty_sites(graph), step=jnp.asarray(1.0), **limits)[1]
+        limits = Limits(1e-12, 50, jnp.asarray(1.0), enough=1.01 * squares[last])
+        record = Parallel(graph, limits).run(empty_sites(graph))[1]
         assert (int(record.sweeps), bool(record.converged)) == (last + 1, True)
-    limits = {"tolerance": 1e-12, "max_sweeps": 50, "enough": 1e3}
-    record = parallel(graph, empty_sites(graph), step=jnp.asarray(1.0), **limits)[1]
+    limits = Limits(1e-12, 50, jnp.asarray(1.0), enough=1e3)
+    record = Parallel(graph, limits).run(empty_sites(graph))[1]
     assert int(record.sweeps) == near + 1
 
 

@@ -16,7 +16,8 @@ from cavity.inference.factors.local import LocalFactor
 from cavity.inference.factors.slots import Private, Tied
 from cavity.inference.factors.tied import TiedSite
 from cavity.inference.graph.rows import Rows
-from cavity.inference.solvers.parallel import parallel, sweep
+from cavity.inference.solvers.driver import Limits
+from cavity.inference.solvers.parallel import Parallel, sweep
 from cavity.inference.variables.chain_messages import Chain
 from cavity.inference.variables.given import Given
 from cavity.inference.variables.inducing import WhitenedInducing
@@ -126,7 +127,7 @@ def start_sites(graph, tied=None):
 
 @eqx.filter_jit
 def swept(graph, sites, tolerance=1e-12, max_sweeps=300, step=None):
-    return parallel(graph, sites, step=step, tolerance=tolerance, max_sweeps=max_sweeps)
+    return Parallel(graph, Limits(tolerance, max_sweeps, step)).run(sites)
 
 
 @eqx.filter_jit

@@ -12,7 +12,8 @@ from cavity import inducing, kernels, likelihoods
 from cavity.inference.energy import energy
 from cavity.inference.factors.tied import TiedSite
 from cavity.inference.graph.sites import ScalarSites
-from cavity.inference.solvers.rowwise import rowwise
+from cavity.inference.solvers.driver import Limits
+from cavity.inference.solvers.rowwise import Rowwise
 from cavity.inference.variables.inputs import InputMoments
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
@@ -127,7 +128,7 @@ def with_inputs(data, X):
 @eqx.filter_jit
 def swept(graph, sites):
     """Sweeps of the sites on inputs to their end."""
-    return rowwise(graph, sites, tolerance=1e-9, max_sweeps=500)
+    return Rowwise(graph, Limits(1e-9, 500)).run(sites)
 
 
 @eqx.filter_jit

@@ -11,7 +11,7 @@ import numpy as np
 from cavity.inference.variables.inducing_view import InducingView
 from cavity.kernels.base import AbstractKernel
 from cavity.means import AbstractMean, BayesianLinear
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractModel, each_of
 from cavity.models.coupled_classes import FullClasses, SparseClasses
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.process import (
@@ -44,7 +44,7 @@ def found_mean(posterior: Posterior) -> AbstractMean | tuple[AbstractMean, ...]:
         Rasmussen and Williams (2006), section 2.7, eqs. 2.41 and 2.42.
     """
     model: Any = posterior.model
-    if not isinstance(model.mean, tuple):
+    if each_of(model.mean) is not model.mean:
         return _found(posterior.process, model.mean, single=posterior.vector)
     functions = functions_of(posterior.process)
     if len(functions) != len(model.mean):

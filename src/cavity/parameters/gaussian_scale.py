@@ -1,6 +1,6 @@
 """Scales on which priors of parameters are Gaussian."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -16,6 +16,13 @@ _DOMAINS: dict[str, Bijection] = {
     "real": Real(),
     "log": Positive(),
     "logit": Interval(0.0, 1.0),
+}
+
+# The scale on which each prior is Gaussian, and its mean there from the prior's first number.
+_KINDS: dict[type, tuple[str, Callable[[Any], Any]]] = {
+    Normal: ("real", lambda mean: mean),
+    LogNormal: ("log", np.log),
+    LogitNormal: ("logit", lambda median: np.log(median) - np.log1p(-np.asarray(median))),
 }
 
 # The largest deviation of a prior on a logarithmic scale, and that of one that is all but a point.
@@ -80,37 +87,27 @@ def values_on(names: Sequence[str], kinds: Sequence[str], z: Any) -> dict[str, A
 
 def _described(name: str, prior: Prior, domain: Bijection) -> tuple[str, float, float]:
     """The scale of a prior, and its mean and deviation there."""
-    median: Any
-    location: Any
-    match prior:
-        case Normal():
-            kind, median, location = "real", prior.mean, prior.mean
-        case LogNormal():
-            kind, median = "log", prior.median
-            location = np.log(median)
-        case LogitNormal():
-            kind, median = "logit", prior.median
-            location = np.log(median) - np.log1p(-np.asarray(median))
-        case _:
-            raise ValueError(
-                f"{name} is to be integrated, and its prior is {prior}: give it a Normal, "
-                "LogNormal or LogitNormal of cavity.parameters.priors"
-            )
+    known = _KINDS.get(type(prior))
+    if known is None:
+        raise ValueError(
+            f"{name} is to be integrated, and its prior is {prior}: give it a Normal, "
+            "LogNormal or LogitNormal of cavity.parameters.priors"
+        )
+    (kind, location_of), (median, spread) = known, vars(prior).values()
     if domain != _DOMAINS[kind]:
         raise ValueError(
             f"the domain of {name} is {domain}, and its prior {prior}: parameters are integrated "
             "under a Normal where they are real, a LogNormal where they are positive and a "
             "LogitNormal where they lie between 0 and 1; cavity.integrate takes others"
         )
-    if np.ndim(median) or np.ndim(prior.std):
+    if np.ndim(median) or np.ndim(spread):
         raise ValueError(
             f"the prior of {name}, which is to be integrated, must have one number for each of "
             f"its parameters, given {prior}"
         )
-    spread: Any = prior.std
     if kind != "real" and float(spread) > WIDEST:
         raise ValueError(
             f"the prior of {name} has a deviation of {spread:g} on the {kind} scale, where nodes "
             f"would be too far apart: give it {WIDEST:g} at the most"
         )
-    return kind, float(location), float(spread)
+    return kind, float(location_of(median)), float(spread)

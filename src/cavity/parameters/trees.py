@@ -27,19 +27,24 @@ from cavity.numerics.types import Array, Float, PyTree
 Model = TypeVar("Model")
 
 
-@dataclasses.dataclass(frozen=True)
-class Real:
-    """The whole line: the optimiser moves the value itself."""
+class _AsItIs:
+    """Values that are moved as they are, or not at all."""
 
     lower: ClassVar[float] = -np.inf
     upper: ClassVar[float] = np.inf
-    free: ClassVar[bool] = True
 
     def to_real(self, value: Array) -> Array:
         return value
 
     def from_real(self, real: Array) -> Array:
         return real
+
+
+@dataclasses.dataclass(frozen=True)
+class Real(_AsItIs):
+    """The whole line: the optimiser moves the value itself."""
+
+    free: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return "real"
@@ -107,18 +112,10 @@ class Interval:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fixed:
+class Fixed(_AsItIs):
     """Not moved at all."""
 
-    lower: ClassVar[float] = -np.inf
-    upper: ClassVar[float] = np.inf
     free: ClassVar[bool] = False
-
-    def to_real(self, value: Array) -> Array:
-        return value
-
-    def from_real(self, real: Array) -> Array:
-        return real
 
     def __str__(self) -> str:
         return "fixed"

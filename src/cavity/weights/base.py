@@ -230,8 +230,8 @@ def _posterior_shares(
 
 
 def weight_by_weight(
-    function: Callable[[AbstractWeightPrior, Array, Array], Result],
-    prior: AbstractWeightPrior,
+    function: Callable[[Prior, Array, Array], Result],
+    prior: Prior,
     mean: Float[Array, "p P"],
     var: Float[Array, "p P"],
 ) -> Result:

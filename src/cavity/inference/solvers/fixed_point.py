@@ -11,10 +11,10 @@ from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Sites
 from cavity.inference.problem import Problem
 from cavity.inference.solvers.convergence import ConvergenceReport, count, is_accepted
+from cavity.inference.solvers.driver import SweepRecord
 from cavity.inference.solvers.layers import settle_layers
 from cavity.inference.solvers.moment_descent import minimise_free_energy
 from cavity.inference.solvers.noise_continuation import NoiseContinuation
-from cavity.inference.solvers.parallel import SweepRecord
 from cavity.inference.solvers.settings import FixedPointSolver
 from cavity.inference.solvers.steps import (
     at_fixed_point,
@@ -42,6 +42,25 @@ class Attempt(NamedTuple):
     converged: bool
 
 
+class _Search(NamedTuple):
+    """Sweeps that did not converge, from where other solvers go on.
+
+    Attributes:
+        problem: the problem.
+        solver: the settings.
+        zero: sites of precision zero.
+        swept: where sweeps ended.
+        report: how they ended.
+    """
+
+    problem: Problem
+    solver: FixedPointSolver
+    zero: Sites
+    swept: Sites
+    report: ConvergenceReport
+
+
+Found = tuple[Sites, ConvergenceReport]
 Rung = Callable[[Problem, FixedPointSolver, Sites], Attempt]
 
 
@@ -52,7 +71,7 @@ def find_fixed_point(
     *,
     zero: Sites | None = None,
     quick: bool = False,
-) -> tuple[Sites, ConvergenceReport]:
+) -> Found:
     """The sites at their fixed point, and how they got there.
 
     Args:
@@ -91,24 +110,23 @@ def find_fixed_point(
         return swept, report
     if not is_defined(problem, swept):
         swept = zero
+    search = _Search(problem, solver, zero, swept, report)
     if problem.coupled:
-        return _damped(problem, solver, zero, swept, report)
+        return _damped(search)
     if problem.flat:
-        return _weight_sites(problem, solver, zero, swept, report, quick=quick)
+        return _weight_sites(search, quick=quick)
     if solver.rungs and problem.chained:
-        return _chained(problem, solver, zero, swept, report)
+        return _chained(search)
     if "Newton's method" not in solver.rungs or problem.blocked:
         accepted = is_accepted(problem, solver, residual, skipped)
         return swept, dataclasses.replace(report, converged=accepted)
-    near, by_newton = _run_newton(problem, solver, swept, report)
+    near, by_newton = _run_newton(search)
     if by_newton.converged or quick:
         return near, by_newton
-    return _climb(problem, solver, zero, swept, report)
+    return _climb(search)
 
 
-def _descended(
-    problem: Problem, solver: FixedPointSolver, first: Sites, zero: Sites
-) -> tuple[Sites, ConvergenceReport]:
+def _descended(problem: Problem, solver: FixedPointSolver, first: Sites, zero: Sites) -> Found:
     """Sites that minimise the energy, by natural-gradient steps."""
     swept, record = run_sweeps(problem, solver, first)
     sweeps = int(record.sweeps)
@@ -119,14 +137,9 @@ def _descended(
     return swept, ConvergenceReport(sweeps, residual, 0, "natural-gradient steps", converged)
 
 
-def _climb(
-    problem: Problem,
-    solver: FixedPointSolver,
-    zero: Sites,
-    swept: Sites,
-    report: ConvergenceReport,
-) -> tuple[Sites, ConvergenceReport]:
+def _climb(search: _Search) -> Found:
     """The rungs of the ladder, one after the other, until one converges."""
+    problem, solver, zero, swept, report = search
     sites, steps, name = swept, report.sweeps, report.finished_by
     for rung, rung_name in _ladder(problem, solver):
         attempt = rung(problem, solver, zero)
@@ -156,16 +169,11 @@ def _ladder(problem: Problem, solver: FixedPointSolver) -> Iterator[tuple[Rung, 
     return ((rung, name) for name, rung in rungs if name in solver.rungs)
 
 
-def _chained(
-    problem: Problem,
-    solver: FixedPointSolver,
-    zero: Sites,
-    swept: Sites,
-    report: ConvergenceReport,
-) -> tuple[Sites, ConvergenceReport]:
+def _chained(search: _Search) -> Found:
     """Descent on the variational bound at power 0, or damped sweeps, for states in time."""
+    problem, solver, zero, swept, report = search
     if not problem.variational or "line search" not in solver.rungs:
-        return _damped(problem, solver, zero, swept, report)
+        return _damped(search)
     lower, record = run_sweeps(problem, solver, zero, downhill=True)
     sweeps, residual = report.sweeps + int(record.sweeps), float(record.residual)
     accepted = is_accepted(problem, solver, residual, float(record.skipped))
@@ -175,18 +183,13 @@ def _chained(
     return lower, ConvergenceReport(sweeps, residual, skipped, "line search", accepted)
 
 
-def _damped(
-    problem: Problem,
-    solver: FixedPointSolver,
-    zero: Sites,
-    swept: Sites,
-    report: ConvergenceReport,
-) -> tuple[Sites, ConvergenceReport]:
+def _damped(search: _Search) -> Found:
     """Sweeps of fixed short steps until near, then the usual ones: classes, weights and states.
 
     Where these do not settle either, the sites are those of all attempts with the least residual.
     Newton's method needs messages that are linear in the sites, and projections of variables.
     """
+    problem, solver, zero, swept, report = search
     if solver.step is not None or "damped sweeps" not in solver.rungs:
         return swept, report
     near, sweeps, best = zero, report.sweeps, swept
@@ -209,10 +212,9 @@ def _damped(
     return best, dataclasses.replace(report, sweeps=sweeps)
 
 
-def _run_newton(
-    problem: Problem, solver: FixedPointSolver, swept: Sites, report: ConvergenceReport
-) -> tuple[Sites, ConvergenceReport]:
+def _run_newton(search: _Search) -> Found:
     """Run Newton's method from the sweeps' sites; keep these if it reaches no fixed point."""
+    problem, solver, _, swept, report = search
     solution = newton_from(problem, solver, swept)
     if not at_fixed_point(problem, solver, solution):
         return swept, report
@@ -220,15 +222,7 @@ def _run_newton(
     return solution.sites, ConvergenceReport(steps, float(solution.gap), 0, "Newton's method")
 
 
-def _weight_sites(
-    problem: Problem,
-    solver: FixedPointSolver,
-    zero: Sites,
-    swept: Sites,
-    report: ConvergenceReport,
-    *,
-    quick: bool,
-) -> tuple[Sites, ConvergenceReport]:
+def _weight_sites(search: _Search, *, quick: bool) -> Found:
     """Newton's method where sites are few and scalar, then damped sweeps, for weights.
 
     Sites on blocks of weights, for which there is no Newton's method, take plain sweeps at last.
@@ -236,13 +230,14 @@ def _weight_sites(
     Powers of a prior's sites do not move with those of the data, nor does its scale with the
     noise, so that nothing is gained by a continuation in either.
     """
+    problem, solver, zero, swept, report = search
     numbers = sum(x.size for x in jax.tree.leaves(swept))
     few = problem.scalar and numbers <= solver.newton.most_weights
     if "Newton's method" in solver.rungs and few:
-        swept, report = _run_newton(problem, solver, swept, report)
+        swept, report = _run_newton(search)
     if report.converged or quick:
         return swept, report
-    swept, report = _damped(problem, solver, zero, swept, report)
+    swept, report = _damped(search._replace(swept=swept, report=report))
     if report.converged or problem.scalar or "damped sweeps" not in solver.rungs:
         return swept, report
     plain, found = settle_layers(problem, solver, zero, zero, quick=False)

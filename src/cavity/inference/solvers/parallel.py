@@ -4,34 +4,16 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from cavity.inference.energy import Graph, Sites, beliefs, expected_terms
 from cavity.inference.factors.base import Beliefs, SiteUpdate
 from cavity.inference.solvers.anderson import AndersonHistory, empty_history
-from cavity.inference.solvers.settings import SweepSettings
+from cavity.inference.solvers.driver import AbstractSweeps, SweepRecord
 from cavity.inference.variables.chain import ChainBelief
 from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Array, Bool, Float, Int
-
-
-class SweepRecord(eqx.Module):
-    """Result of the sweeps.
-
-    Attributes:
-        sweeps: sweeps made.
-        residual: the largest change of a moment that a further full step from the sites that are
-            returned would make, in standard deviations.
-        skipped: sites skipped in the sweep from these because their cavity was not proper.
-        converged: whether the residual fell below the tolerance with no site skipped.
-    """
-
-    sweeps: Int[Array, ""]
-    residual: Float[Array, ""]
-    skipped: Float[Array, ""]
-    converged: Bool[Array, ""]
+from cavity.numerics.types import Array
 
 
 class SweepResult(NamedTuple):
@@ -91,63 +73,6 @@ def _updates(graph: Graph, q: Beliefs, sites: Sites, step: Power) -> list[SiteUp
     return matched + [one.update(belief, store, expected, step) for one, belief, store in triples]
 
 
-def parallel(
-    graph: Graph,
-    sites: Sites,
-    *,
-    step: Power | None,
-    tolerance: float | Array,
-    max_sweeps: int | Array,
-    longest: Power = 1.0,
-    enough: float | Array = 0.0,
-    settings: SweepSettings = SweepSettings(),
-) -> tuple[Sites, SweepRecord]:
-    """Parallel sweeps until a further one would change no moment by more than `tolerance`.
-
-    A sweep that leaves no proper belief is taken back to half its length. They end early where
-    they have stopped to come closer. With an adapted step they are extrapolated (Anderson
-    acceleration), which does away with directions in which sweeps alone creep.
-
-    Args:
-        graph: the model laid out for inference; constant under differentiation here.
-        sites: where to start.
-        step: the damping step, None to adapt it: the longest at first, shorter ones where a sweep
-            came no closer.
-        tolerance: on the residual, in standard deviations.
-        max_sweeps: sweeps at the most.
-        longest: the longest adapted step.
-        enough: sweeps end too where the squares of all changes, in deviations, add up to less than
-            this, and none is above `settings.nearby`.
-        settings: when sweeps end, and their extrapolation.
-    """
-    adapt = step is None
-    longest = jnp.asarray(longest, dtype_of(sites))
-    first = longest if step is None else jnp.asarray(step, dtype_of(sites))
-
-    def settled(state: _SweepState) -> Array:
-        small = (state.change < enough) & (state.residual < settings.nearby)
-        return ((state.residual < tolerance) | small) & (state.skipped == 0)
-
-    def unfinished(state: _SweepState) -> Array:
-        stalled = state.sweeps - state.progress_at > settings.patience
-        stalled = (state.step < settings.shortest) | stalled
-        return (state.sweeps < max_sweeps) & ~settled(state) & ~stalled
-
-    def once(state: _SweepState) -> _SweepState:
-        return _next_state(graph, state, longest, settings, adapt=adapt)
-
-    history = empty_history(sites, settings.anderson) if adapt else None
-    end = jax.lax.while_loop(unfinished, once, _first_state(sites, first, history))
-    converged = settled(end)
-    # sites that met the tolerance before their last step, or those that came nearest
-    nearest = choose(converged, end.sites, end.start if settings.last else end.best)
-    # there is no nearest where every sweep skipped sites
-    own = ~converged & jnp.isfinite(end.best_residual) & (not settings.last)
-    residual = jnp.where(own, end.best_residual, end.residual)
-    skipped = jnp.where(own, jnp.zeros_like(end.skipped), end.skipped)
-    return nearest, SweepRecord(end.sweeps, residual, skipped, converged)
-
-
 class _SweepState(NamedTuple):
     """Parallel sweeps under way.
 
@@ -182,63 +107,94 @@ class _SweepState(NamedTuple):
     history: AndersonHistory | None
 
 
-def _first_state(sites: Sites, step: Array, history: AndersonHistory | None) -> _SweepState:
-    infinite, zero = jnp.full((), jnp.inf), jnp.zeros((), int)
-    return _SweepState(
-        sites=sites,
-        start=sites,
-        image=sites,
-        step=step,
-        residual=infinite,
-        change=infinite,
-        skipped=jnp.zeros(()),
-        sweeps=zero,
-        progress_residual=infinite,
-        progress_at=zero,
-        best=sites,
-        best_residual=infinite,
-        history=history,
-    )
+class Parallel(AbstractSweeps[_SweepState]):
+    """Parallel sweeps until a further one would change no moment by more than the tolerance.
 
+    A sweep that leaves no proper belief is taken back to half its length. They end early where
+    they have stopped to come closer. With an adapted step they are extrapolated (Anderson
+    acceleration), which does away with directions in which sweeps alone creep.
+    """
 
-def _next_state(
-    graph: Graph, state: _SweepState, longest: Array, settings: SweepSettings, *, adapt: bool
-) -> _SweepState:
-    """One sweep: a step with a proper belief, or half of one back from sites without."""
-    result = measured_sweep(graph, state.sites, 1.0)
-    residual, skipped = result.residual, result.skipped
-    finite = jnp.isfinite(residual)
-    closer = finite & (residual < state.residual)
-    longer, shorter = (jnp.minimum(1.25 * state.step, longest), 0.7 * state.step)
-    adapted = jnp.where(closer, longer, shorter) if adapt else state.step
-    length = jnp.where(finite, adapted, 0.5 * state.step)
-    # from sites without a proper belief: back, and less far
-    start = choose(finite, state.sites, state.start)
-    image = choose(finite, result.sites, state.image)
-    history = state.history
-    if history is not None:
-        limit = settings.largest_rise * jnp.minimum(state.residual, 1.0)
-        extrapolate = finite & (skipped == 0) & (residual < limit)
-        new, history = history.next_iterate(start, image, result.fisher_scale, length, extrapolate)
-    else:
-        new = jax.tree.map(lambda old, to: old + length * (to - old), start, image)
-    progress = finite & (residual < 0.9 * state.progress_residual)
-    better = finite & (skipped == 0) & (residual < state.best_residual)
-    return _SweepState(
-        sites=new,
-        start=start,
-        image=image,
-        step=length,
-        residual=jnp.where(finite, residual, jnp.inf),
-        change=squared_change(state.sites, result),
-        skipped=jnp.where(finite, skipped, jnp.inf),
-        sweeps=state.sweeps + 1,
-        progress_residual=jnp.where(progress, residual, state.progress_residual),
-        progress_at=jnp.where(progress, state.sweeps, state.progress_at),
-        best=choose(better, state.sites, state.best),
-        best_residual=jnp.where(better, residual, state.best_residual),
-        history=history,
-    )
+    def init(self, sites: Sites) -> _SweepState:
+        step, longest = self.limits.step, self.limits.longest
+        infinite, zero = jnp.full((), jnp.inf), jnp.zeros((), int)
+        return _SweepState(
+            sites=sites,
+            start=sites,
+            image=sites,
+            step=jnp.asarray(longest if step is None else step, dtype_of(sites)),
+            residual=infinite,
+            change=infinite,
+            skipped=jnp.zeros(()),
+            sweeps=zero,
+            progress_residual=infinite,
+            progress_at=zero,
+            best=sites,
+            best_residual=infinite,
+            history=empty_history(sites, self.settings.anderson) if step is None else None,
+        )
+
+    def settled(self, state: _SweepState) -> Array:
+        """True where a further sweep would change nothing that matters."""
+        residual, limits = state.residual, self.limits
+        small = (state.change < limits.enough) & (residual < self.settings.nearby)
+        return ((residual < limits.tolerance) | small) & (state.skipped == 0)
+
+    def unfinished(self, state: _SweepState) -> Array:
+        stalled = state.sweeps - state.progress_at > self.settings.patience
+        stalled = (state.step < self.settings.shortest) | stalled
+        return ~self.settled(state) & ~stalled
+
+    def found(self, state: _SweepState) -> tuple[Sites, SweepRecord]:
+        converged, last = self.settled(state), self.settings.last
+        # sites that met the tolerance before their last step, or those that came nearest
+        nearest = choose(converged, state.sites, state.start if last else state.best)
+        # there is no nearest where every sweep skipped sites
+        own = ~converged & jnp.isfinite(state.best_residual) & (not last)
+        residual = jnp.where(own, state.best_residual, state.residual)
+        skipped = jnp.where(own, jnp.zeros_like(state.skipped), state.skipped)
+        return nearest, SweepRecord(state.sweeps, residual, skipped, converged)
+
+    def step(self, state: _SweepState) -> _SweepState:
+        """A step with a proper belief, or half of one back from sites without."""
+        result = measured_sweep(self.graph, state.sites, 1.0)
+        residual, skipped = result.residual, result.skipped
+        finite = jnp.isfinite(residual)
+        closer = finite & (residual < state.residual)
+        longest = jnp.asarray(self.limits.longest, state.step.dtype)
+        longer, shorter = (jnp.minimum(1.25 * state.step, longest), 0.7 * state.step)
+        adapt = self.limits.step is None
+        adapted = jnp.where(closer, longer, shorter) if adapt else state.step
+        length = jnp.where(finite, adapted, 0.5 * state.step)
+        # from sites without a proper belief: back, and less far
+        start = choose(finite, state.sites, state.start)
+        image = choose(finite, result.sites, state.image)
+        history = state.history
+        if history is not None:
+            limit = self.settings.largest_rise * jnp.minimum(state.residual, 1.0)
+            extrapolate = finite & (skipped == 0) & (residual < limit)
+            new, history = history.next_iterate(
+                start, image, result.fisher_scale, length, extrapolate
+            )
+        else:
+            new = jax.tree.map(lambda old, to: old + length * (to - old), start, image)
+        progress = finite & (residual < 0.9 * state.progress_residual)
+        better = finite & (skipped == 0) & (residual < state.best_residual)
+        return _SweepState(
+            sites=new,
+            start=start,
+            image=image,
+            step=length,
+            residual=jnp.where(finite, residual, jnp.inf),
+            change=squared_change(state.sites, result),
+            skipped=jnp.where(finite, skipped, jnp.inf),
+            sweeps=state.sweeps + 1,
+            progress_residual=jnp.where(progress, residual, state.progress_residual),
+            progress_at=jnp.where(progress, state.sweeps, state.progress_at),
+            best=choose(better, state.sites, state.best),
+            best_residual=jnp.where(better, residual, state.best_residual),
+            history=history,
+        )
 
 
 def squared_change(sites: Sites, result: SweepResult) -> Array:

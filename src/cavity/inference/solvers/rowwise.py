@@ -10,9 +10,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.energy import Graph, Sites
+from cavity.inference.energy import Sites
 from cavity.inference.graph.sites import AbstractSites
-from cavity.inference.solvers.parallel import SweepRecord, measured_sweep
+from cavity.inference.solvers.driver import AbstractSweeps, SweepRecord
+from cavity.inference.solvers.parallel import measured_sweep
+from cavity.inference.solvers.site_coordinates import is_site
 from cavity.numerics.types import Array, Float
 
 # No site takes away more than this share of the standard normal prior's precision.
@@ -39,27 +41,28 @@ class _State(NamedTuple):
     skipped: Array
     sweeps: Array
 
+    @property
+    def residual(self) -> Array:
+        """The largest change of all rows."""
+        return jnp.max(self.change)
 
-def rowwise(
-    graph: Graph, sites: Sites, *, tolerance: float | Array, max_sweeps: int | Array
-) -> tuple[Sites, SweepRecord]:
-    """Sweeps until a further one would change no number by more than `tolerance` deviations.
 
-    Args:
-        graph: the model laid out for inference.
-        sites: where to start.
-        tolerance: on the changes.
-        max_sweeps: sweeps at the most.
-    """
-    rows = next(store for store in _private(sites)).shift.shape[0]
-    dtype = next(store for store in _private(sites)).shift.dtype
+class Rowwise(AbstractSweeps[_State]):
+    """Sweeps until a further one would change no number by more than the tolerance."""
 
-    def unfinished(state: _State) -> Array:
-        settled = (jnp.max(state.change) < tolerance) & (state.skipped == 0)
-        return (state.sweeps < max_sweeps) & ~settled
+    def init(self, sites: Sites) -> _State:
+        first = _private(sites)[0].shift
+        infinite, ones = (jnp.full(len(first), x, first.dtype) for x in (jnp.inf, 1.0))
+        return _State(sites, ones, infinite, jnp.zeros(()), jnp.zeros((), int))
 
-    def once(state: _State) -> _State:
-        result = measured_sweep(graph, state.sites, 1.0)
+    def unfinished(self, state: _State) -> Array:
+        return ~self.met(state)
+
+    def found(self, state: _State) -> tuple[Sites, SweepRecord]:
+        return state.sites, self.record(state, self.met(state))
+
+    def step(self, state: _State) -> _State:
+        result = measured_sweep(self.graph, state.sites, 1.0)
         image = _map_private(_bounded, result.sites)
         change = _changes(state.sites, image, result.fisher_scale)
         closer = change < state.change
@@ -73,13 +76,6 @@ def rowwise(
         sites = _map_private(lambda a, b: jax.tree.map(moved, a, b), state.sites, image)
         skipped = jnp.where(jnp.isfinite(result.residual), result.skipped, jnp.inf)
         return _State(sites, step, change, skipped, state.sweeps + 1)
-
-    infinite = jnp.full(rows, jnp.inf, dtype)
-    first = _State(sites, jnp.ones(rows, dtype), infinite, jnp.zeros(()), jnp.zeros((), int))
-    end = jax.lax.while_loop(unfinished, once, first)
-    residual = jnp.max(end.change)
-    converged = (residual < tolerance) & (end.skipped == 0)
-    return end.sites, SweepRecord(end.sweeps, residual, end.skipped, converged)
 
 
 def _bounded(site: AbstractSites) -> AbstractSites:
@@ -98,19 +94,15 @@ def _changes(sites: Sites, image: Sites, units: Sites) -> Float[Array, " N"]:
     return largest
 
 
-def _is_private(x: object) -> bool:
-    return isinstance(x, AbstractSites)
-
-
 def _private(sites: Sites) -> list[AbstractSites]:
-    stores = jax.tree.leaves(sites, is_leaf=_is_private)
-    return [store for store in stores if _is_private(store)]
+    stores = jax.tree.leaves(sites, is_leaf=is_site)
+    return [store for store in stores if is_site(store)]
 
 
 def _map_private(function: Callable[..., AbstractSites], sites: Sites, *others: Sites) -> Sites:
     """Stores of private sites through a function; all else as it is."""
 
     def mapped_store(store: object, *more: object) -> object:
-        return function(store, *more) if _is_private(store) else store
+        return function(store, *more) if is_site(store) else store
 
-    return jax.tree.map(mapped_store, sites, *others, is_leaf=_is_private)
+    return jax.tree.map(mapped_store, sites, *others, is_leaf=is_site)

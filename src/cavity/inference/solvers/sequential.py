@@ -1,7 +1,8 @@
 """Schedules in which sites see the updates of others within a sweep: sequential, minibatches."""
 
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -10,74 +11,10 @@ from cavity.inference.factors.base import Stores
 from cavity.inference.factors.local import LocalFactor
 from cavity.inference.graph.base import AbstractProjectedVariable, AbstractProjectedView
 from cavity.inference.graph.marginals import Projection, projected_marginal
-from cavity.inference.solvers.parallel import SweepRecord
-from cavity.inference.solvers.settings import SweepSettings
-from cavity.numerics.power_limits import Power
+from cavity.inference.solvers.driver import AbstractSweeps, SweepRecord
 from cavity.numerics.types import Array
 
-
-def minibatch_sweeps(
-    graph: Graph,
-    sites: Sites,
-    *,
-    batch: int,
-    step: Power | None,
-    tolerance: float | Array,
-    max_sweeps: int | Array,
-    settings: SweepSettings = SweepSettings(),
-) -> tuple[Sites, SweepRecord]:
-    """Sweeps in which some rows at a time move together, until nothing changes any more.
-
-    With one row at a time beliefs are updated by rank-one changes and computed anew after every
-    sweep.
-
-    Args:
-        graph: the model laid out for inference, of one factor with private scalar sites.
-        sites: where to start.
-        batch: rows that move together.
-        step: the damping step; None for full steps, shorter ones after a sweep that came no
-            closer.
-        tolerance: on the residual, in standard deviations.
-        max_sweeps: sweeps at the most.
-        settings: when sweeps end.
-    """
-    factor, (start,) = graph.only_factor(), sites
-    visit = _one_by_one if batch == 1 else _group_by_group
-
-    def unfinished(state: _State) -> Array:
-        converged = (state.residual < tolerance) & (state.skipped == 0)
-        stalled = state.sweeps - state.progress_at > settings.patience
-        stalled = (state.step < settings.shortest) | stalled
-        return (state.sweeps < max_sweeps) & ~converged & ~stalled
-
-    def once(state: _State) -> _State:
-        result = visit(graph, factor, state.store, state.step, batch)
-        residual = result.residual
-        first_belief = beliefs(graph, (result.store,))[0]
-        proper = jnp.isfinite(first_belief.log_normaliser) & jnp.isfinite(residual)
-        closer = proper & (residual < state.residual)
-        progress = proper & (residual < 0.9 * state.progress_residual)
-        shorter = jnp.where(proper, 0.7, 0.5) * state.step
-        adapted = jnp.where(closer, jnp.minimum(1.25 * state.step, 1.0), shorter)
-        fixed = jnp.where(proper, state.step, 0.5 * state.step)
-        return _State(
-            store=jax.tree.map(lambda a, b: jnp.where(proper, a, b), result.store, state.store),
-            step=adapted if step is None else fixed,
-            residual=jnp.where(proper, residual, jnp.inf),
-            skipped=result.skipped,
-            sweeps=state.sweeps + 1,
-            progress_residual=jnp.where(progress, residual, state.progress_residual),
-            progress_at=jnp.where(progress, state.sweeps, state.progress_at),
-        )
-
-    dtype = factor.rows.y.dtype
-    first = jnp.asarray(1.0 if step is None else step, dtype)
-    infinite, zero = jnp.full((), jnp.inf, dtype), jnp.zeros((), dtype)
-    none = jnp.zeros((), int)
-    begin = _State(start, first, infinite, zero, none, infinite, none)
-    end = jax.lax.while_loop(unfinished, once, begin)
-    converged = (end.residual < tolerance) & (end.skipped == 0)
-    return (end.store,), SweepRecord(end.sweeps, end.residual, end.skipped, converged)
+Scored = TypeVar("Scored", Array, None)
 
 
 class _State(NamedTuple):
@@ -90,6 +27,55 @@ class _State(NamedTuple):
     sweeps: Array
     progress_residual: Array
     progress_at: Array
+
+
+class Batches(AbstractSweeps[_State]):
+    """Sweeps in which some rows at a time move together, until nothing changes any more.
+
+    The graph has one factor with private scalar sites. With one row at a time beliefs are updated
+    by rank-one changes and computed anew after every sweep. Steps are full ones, or shorter ones
+    after a sweep that came no closer.
+
+    Attributes:
+        batch: rows that move together.
+    """
+
+    batch: int = eqx.field(static=True, kw_only=True)
+
+    def init(self, sites: Sites) -> _State:
+        dtype, step = self.graph.only_factor().rows.y.dtype, self.limits.step
+        first = jnp.asarray(1.0 if step is None else step, dtype)
+        infinite, zero = jnp.full((), jnp.inf, dtype), jnp.zeros((), dtype)
+        none = jnp.zeros((), int)
+        return _State(sites[0], first, infinite, zero, none, infinite, none)
+
+    def unfinished(self, state: _State) -> Array:
+        stalled = state.sweeps - state.progress_at > self.settings.patience
+        return ~self.met(state) & ~((state.step < self.settings.shortest) | stalled)
+
+    def found(self, state: _State) -> tuple[Sites, SweepRecord]:
+        return (state.store,), self.record(state, self.met(state))
+
+    def step(self, state: _State) -> _State:
+        visit = _one_by_one if self.batch == 1 else _group_by_group
+        result = visit(self.graph, self.graph.only_factor(), state.store, state.step, self.batch)
+        residual = result.residual
+        first_belief = beliefs(self.graph, (result.store,))[0]
+        proper = jnp.isfinite(first_belief.log_normaliser) & jnp.isfinite(residual)
+        closer = proper & (residual < state.residual)
+        progress = proper & (residual < 0.9 * state.progress_residual)
+        shorter = jnp.where(proper, 0.7, 0.5) * state.step
+        adapted = jnp.where(closer, jnp.minimum(1.25 * state.step, 1.0), shorter)
+        fixed = jnp.where(proper, state.step, 0.5 * state.step)
+        return _State(
+            store=jax.tree.map(lambda a, b: jnp.where(proper, a, b), result.store, state.store),
+            step=adapted if self.limits.step is None else fixed,
+            residual=jnp.where(proper, residual, jnp.inf),
+            skipped=result.skipped,
+            sweeps=state.sweeps + 1,
+            progress_residual=jnp.where(progress, residual, state.progress_residual),
+            progress_at=jnp.where(progress, state.sweeps, state.progress_at),
+        )
 
 
 class _Sweep(NamedTuple):
@@ -149,7 +135,7 @@ def visit_once(graph: Graph, sites: Sites) -> tuple[Sites, Array]:
     densities = jnp.zeros((), factor.rows.y.dtype)
     step = jnp.ones((), factor.rows.y.dtype)
     swept, scored = _rows_in_turn(graph, factor, store, step, densities)
-    return (swept.store,), cast(Array, scored)
+    return (swept.store,), scored
 
 
 def _one_by_one(
@@ -160,8 +146,8 @@ def _one_by_one(
 
 
 def _rows_in_turn(
-    graph: Graph, factor: LocalFactor, store: Stores, step: Array, scored: Array | None
-) -> tuple[_Sweep, Array | None]:
+    graph: Graph, factor: LocalFactor, store: Stores, step: Array, scored: Scored
+) -> tuple[_Sweep, Scored]:
     """A sequential sweep; and the log means of all rows at their cavities, where asked for.
 
     Args:

@@ -1,5 +1,7 @@
 """Compiled steps on the way to a fixed point: sweeps, Newton's method, and what they reached."""
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -7,11 +9,12 @@ import numpy as np
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Sites, energy, negative_log_joint
 from cavity.inference.problem import Problem
-from cavity.inference.solvers.descent import accelerated, descend
+from cavity.inference.solvers.descent import Accelerated, Descent
+from cavity.inference.solvers.driver import Limits, SweepRecord
 from cavity.inference.solvers.newton import Solution, solve
-from cavity.inference.solvers.parallel import SweepRecord, parallel, sweep
-from cavity.inference.solvers.rowwise import rowwise
-from cavity.inference.solvers.sequential import minibatch_sweeps
+from cavity.inference.solvers.parallel import Parallel, sweep
+from cavity.inference.solvers.rowwise import Rowwise
+from cavity.inference.solvers.sequential import Batches
 from cavity.inference.solvers.settings import FixedPointSolver, NewtonSettings, SweepSettings
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
@@ -35,80 +38,56 @@ def run_sweeps(
         longest: the longest step of parallel sweeps, where steps are adapted; batches ignore it.
         downhill: whether to shorten each sweep until it goes downhill.
     """
-    step = None if solver.step is None else jnp.asarray(solver.step)
-    limits = (
-        jnp.asarray(problem.attainable(solver.tolerance)),
-        jnp.asarray(solver.max_sweeps),
-        jnp.asarray(longest),
-        step,
-        jnp.asarray(solver.enough),
+    limits = Limits(
+        tolerance=jnp.asarray(problem.attainable(solver.tolerance)),
+        max_sweeps=jnp.asarray(solver.max_sweeps),
+        step=None if solver.step is None else jnp.asarray(solver.step),
+        longest=jnp.asarray(longest),
+        enough=jnp.asarray(solver.enough),
     )
-    static = {"batch": solver.batch, "downhill": downhill, "settings": solver.sweeps}
-    if problem.uses_descent:
-        return _accelerated_descent(problem, sites, *limits[:2], limits[-1], solver.sweeps)
-    if solver.rowwise:
-        return _rowwise_sweeps(problem, sites, *limits[:2])
-    return _sweeps(problem, sites, *limits, **static, accepted=solver.accepted)
+    kind = _Kind(solver.batch, solver.rowwise, downhill, solver.sweeps, solver.accepted)
+    return _sweeps(problem, sites, limits, kind)
 
 
-@compiled
-def _rowwise_sweeps(
-    problem: Problem, sites: Sites, tolerance: Scalar, max_sweeps: Array
-) -> tuple[Sites, SweepRecord]:
-    graph = frozen(problem.graph()).with_projections()
-    if any(variable.chained for variable in graph.variables):
-        return parallel(graph, sites, step=None, tolerance=tolerance, max_sweeps=max_sweeps)
-    return rowwise(graph, sites, tolerance=tolerance, max_sweeps=max_sweeps)
+class _Kind(NamedTuple):
+    """Settings of a solver that programs of sweeps depend on; names as of `FixedPointSolver`."""
 
-
-@compiled
-def _accelerated_descent(
-    problem: Problem,
-    sites: Sites,
-    tolerance: Scalar,
-    max_sweeps: Array,
-    enough: Scalar,
-    settings: SweepSettings,
-) -> tuple[Sites, SweepRecord]:
-    graph = frozen(problem.graph()).with_projections()
-    limits = {"tolerance": tolerance, "max_sweeps": max_sweeps, "enough": enough}
-    return accelerated(graph, sites, **limits, settings=settings)
+    batch: int | None
+    rowwise: bool
+    downhill: bool
+    sweeps: SweepSettings
+    accepted: float
 
 
 @compiled
 def _sweeps(
-    problem: Problem,
-    sites: Sites,
-    tolerance: Scalar,
-    max_sweeps: Array,
-    longest: Scalar,
-    step: Scalar | None,
-    enough: Scalar,
-    *,
-    batch: int | None,
-    downhill: bool,
-    settings: SweepSettings,
-    accepted: float,
+    problem: Problem, sites: Sites, limits: Limits, kind: _Kind
 ) -> tuple[Sites, SweepRecord]:
     graph = frozen(problem.graph()).with_projections()
+    chained = any(variable.chained for variable in graph.variables)
     pointwise = problem.approximation.evaluation_point is EvaluationPoint.MODE
     pointwise = pointwise and not problem.coupled
-    limits = {"tolerance": tolerance, "max_sweeps": max_sweeps, "settings": settings}
-    if downhill:
+    if problem.uses_descent:
+        return Accelerated(graph, limits, kind.sweeps).run(sites)
+    if kind.rowwise and chained:
+        return Parallel(graph, Limits(*limits[:2])).run(sites)
+    if kind.rowwise:
+        return Rowwise(graph, limits).run(sites)
+    if kind.downhill:
         value_of = negative_log_joint if pointwise else energy
-        return descend(graph, sites, **limits, value_of=value_of)
-    if batch is not None:
-        if any(variable.chained for variable in graph.variables):
-            raise ValueError("states in time move in parallel sweeps: leave batch=None")
-        swept, record = minibatch_sweeps(graph, sites, batch=batch, step=step, **limits)
+        return Descent(graph, limits, kind.sweeps, value_of).run(sites)
+    if kind.batch is None:
+        swept, record = Parallel(graph, limits, kind.sweeps).run(sites)
+    elif chained:
+        raise ValueError("states in time move in parallel sweeps: leave batch=None")
     else:
-        swept, record = parallel(graph, sites, step=step, longest=longest, enough=enough, **limits)
+        swept, record = Batches(graph, limits, kind.sweeps, batch=kind.batch).run(sites)
     swept = frozen(swept)
     if pointwise:
         # Newton's method may leap to where an exponential overflows, and rest there;
         # the first value is NaN for sites without a proper belief, above all others
         above = negative_log_joint(graph, sites)
-        up = negative_log_joint(graph, swept) > above + accepted * (1.0 + jnp.abs(above))
+        up = negative_log_joint(graph, swept) > above + kind.accepted * (1.0 + jnp.abs(above))
         verdict = (record.converged & ~up, jnp.where(up, jnp.inf, record.residual))
         record = eqx.tree_at(lambda r: (r.converged, r.residual), record, verdict)
     return swept, record

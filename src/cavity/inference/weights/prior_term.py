@@ -1,7 +1,5 @@
 """The terms of priors: the density of a weight in the place of a likelihood."""
 
-from typing import cast
-
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -106,8 +104,8 @@ class IntegratedPriorTerm(PriorTerm):
     ) -> tuple[Tilted, ...]:
         mean, var, residual = latents[0]
 
-        def tilted_weights(prior: AbstractWeightPrior, m: Array, v: Array) -> tuple[Tilted, ...]:
-            own, others = cast(IntegratedPrior, prior).tilted_with_parameters(m, v, power)
+        def tilted_weights(prior: IntegratedPrior, m: Array, v: Array) -> tuple[Tilted, ...]:
+            own, others = prior.tilted_with_parameters(m, v, power)
             return (own, *others)
 
         return weight_by_weight(tilted_weights, self.seen_by(latents), mean, var + residual)

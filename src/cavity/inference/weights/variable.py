@@ -9,7 +9,7 @@ that the evidence has the $\tfrac p2 \log 2\pi$ of the belief.
 """
 
 import dataclasses
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -279,7 +279,7 @@ def _with_less(
     needed = jnp.sum(taken != 0.0)
     which = jnp.searchsorted(jnp.array(sizes), needed)
     branches = [lambda _, count=count: change_of_first(count) for count in sizes]
-    less = cast(Taken, jax.lax.switch(which, branches, None))
+    less: Taken = jax.lax.switch(which, branches, None)
     return group.raised_by(*less[:-1]), value + less.value
 
 

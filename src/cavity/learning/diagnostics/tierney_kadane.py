@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites, energy
+from cavity.inference.solvers.driver import Limits
 from cavity.inference.solvers.fixed_point import find_fixed_point
-from cavity.inference.solvers.parallel import parallel
+from cavity.inference.solvers.parallel import Parallel
 from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data
@@ -139,8 +140,8 @@ def _log_evidences(
         )
         graph = extended.problem(model, method.approximation, jitter).graph()
         solver = method.solver
-        limits = {"tolerance": solver.tolerance, "max_sweeps": solver.max_sweeps}
-        found, record = parallel(graph, sites, step=solver.step, **limits)
+        limits = Limits(solver.tolerance, solver.max_sweeps, solver.step)
+        found, record = Parallel(graph, limits).run(sites)
         return -energy(graph, found), record.converged
 
     def of_row(place: Array) -> tuple[Array, Array]:
