@@ -56,7 +56,6 @@ SHARED_BY_SIBLINGS = {
         "coupled_classes",
         "drawn_weights",
         "deep",
-        "drawn_weights",
         "inputs",
         "latent",
         "latent_gp",

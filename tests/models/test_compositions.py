@@ -52,7 +52,8 @@ def test_latent_inputs_of_one_layer_are_a_gplvm(power):
 def test_a_gplvm_may_have_functions_of_two_layers():
     """The second is all but the identity, and outputs are alike."""
     Y, _ = toy.outputs()
-    data, method = toy.data_of(Y, 0.0), cavity.TiedPowerEP(propagation=toy.NODES)
+    nodes = cavity.fitting.Nodes(1000)
+    data, method = toy.data_of(Y, 0.0), cavity.TiedPowerEP(propagation=nodes)
     ((tied, inputs),) = toy.stores(toy.random_inputs(data), toy.random_tied())
     likelihood = likelihoods.Gaussian(toy.NOISE)
     first = cavity.Layer(toy.model().kernel, inducing.Points(toy.Z), toy.OUTPUTS)

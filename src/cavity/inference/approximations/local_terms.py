@@ -355,7 +355,7 @@ def differentiated(
         return jnp.sum(value), value
 
     # no site of a row is on a Gaussian that all of them share
-    own = {i: (x.mean, x.var) for i, x in enumerate(latents) if isinstance(x, Latent)}
+    own = {i: x.row_moments for i, x in enumerate(latents) if x.row_moments is not None}
     slopes, value = jax.grad(total, has_aux=True)(own)
     found = {
         i: Tilted(value, G, _curvature(G, by_var, power)) for i, (G, by_var) in slopes.items()

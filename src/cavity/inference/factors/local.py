@@ -32,7 +32,7 @@ from cavity.inference.graph.base import (
     AbstractVariable,
     AbstractView,
 )
-from cavity.inference.graph.marginals import AbstractMarginal, Moments, stop_gradient
+from cavity.inference.graph.marginals import AbstractMarginal, Moments
 from cavity.inference.graph.projections import holding_projections, with_projections
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import all_proper
@@ -140,7 +140,7 @@ class LocalFactor(eqx.Module):
             marginals = self._marginals(rows, sources, row_sites, moments)
             if settled and self.stationary:
                 pairs = zip(self.edges, marginals, strict=True)
-                marginals = tuple(stop_gradient(m) if e.slots.private else m for e, m in pairs)
+                marginals = tuple(m.held() if e.slots.private else m for e, m in pairs)
             latents, proper = self._latents(rows, row_sites, marginals)
             total = self._log_mean(rows, latents)
             ratios = self._log_normaliser_ratios(rows, row_sites, marginals)

@@ -26,7 +26,7 @@ from cavity.inference.factors.slots import Variational
 from cavity.inference.graph.base import AbstractBelief, AbstractView
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.chain import ChainBelief, ChainMoments, Links
-from cavity.inference.variables.chain_sites import ChainSites, moments_of, sites_of
+from cavity.inference.variables.chain_sites import ChainSites, as_moments, as_sites, sites_of
 from cavity.inference.variables.inputs import InputBelief, InputMoments
 from cavity.inference.variables.layered import LayeredBelief, LayeredMoments
 from cavity.likelihoods.base import AbstractLikelihood
@@ -173,7 +173,7 @@ class StoredChain(AbstractStoredBelief):
         return self.start
 
     def adopted(self, store: ChainMoments | ChainSites) -> ChainMoments:
-        return moments_of(store, self.links) if isinstance(store, ChainSites) else store
+        return as_moments(store, self.links)
 
     def belief(self, store: ChainMoments) -> ChainBelief:
         return store.belief(self.links)
@@ -201,7 +201,7 @@ class NaturalChain(AbstractStoredBelief):
         return sites_of(self.start, self.links)
 
     def adopted(self, store: ChainMoments | ChainSites) -> ChainSites:
-        return sites_of(store, self.links) if isinstance(store, ChainMoments) else store
+        return as_sites(store, self.links)
 
     def belief(self, store: ChainSites) -> ChainBelief:
         return store.belief(self.links)

@@ -35,6 +35,11 @@ class MeanRoot(NamedTuple):
     mean: Float[Array, "P M"]
     root: Float[Array, "P M M"]
 
+    @property
+    def row_moments(self) -> None:
+        """None: no site of a row is on it."""
+        return None
+
 
 class Natural(NamedTuple):
     """A Gaussian, proper or not, by its natural parameters."""
@@ -42,12 +47,22 @@ class Natural(NamedTuple):
     shift: Array
     precision: Array
 
+    @property
+    def row_moments(self) -> None:
+        """None: no site of a row is on it."""
+        return None
+
 
 class ScaledSite(NamedTuple):
     r"""A site on a hidden value in units of its noise, $s \nu$ and $\log (1 + s^2 \tau)$."""
 
     shift: Array
     log_width: Array
+
+    @property
+    def row_moments(self) -> None:
+        """None: no site of a row is on it."""
+        return None
 
 
 class Latent(NamedTuple):
@@ -62,6 +77,11 @@ class Latent(NamedTuple):
     mean: Array
     var: Array
     residual: Array
+
+    @property
+    def row_moments(self) -> Moments:
+        """Mean and variance, which a site of the row is matched to."""
+        return self.mean, self.var
 
 
 class AbstractMarginal(eqx.Module):
@@ -80,6 +100,10 @@ class AbstractMarginal(eqx.Module):
     def latent(self, first: Array, second: Array) -> Any:
         """What a term is given where the Gaussian is another one of this form."""
 
+    @abc.abstractmethod
+    def held(self) -> "AbstractMarginal":
+        """The marginal with moments that are constant under differentiation."""
+
 
 class SharedMarginal(AbstractMarginal):
     """A Gaussian that rows see as it is, in a form that is not a mean and a variance."""
@@ -92,6 +116,9 @@ class SharedMarginal(AbstractMarginal):
 
     def latent(self, first: Array, second: Array) -> MeanRoot | Natural | ScaledSite:
         return type(self.gaussian)(first, second)
+
+    def held(self) -> "SharedMarginal":
+        return SharedMarginal(jax.lax.stop_gradient(self.gaussian))
 
 
 class Marginal(AbstractMarginal):
@@ -122,6 +149,9 @@ class Marginal(AbstractMarginal):
     def latent(self, first: Array, second: Array) -> Latent:
         return Latent(first + self.offset, second, self.residual)
 
+    def held(self) -> "Marginal":
+        return Marginal(*jax.lax.stop_gradient(self.moments), self.offset, self.residual)
+
 
 def projected_marginal(mean: Array, var: Array, projection: Projection) -> Marginal:
     """A marginal with the offset and residual of a projection, in the shapes of the mean."""
@@ -130,9 +160,3 @@ def projected_marginal(mean: Array, var: Array, projection: Projection) -> Margi
         residual = residual if residual.ndim == 2 else residual[:, None]
         return Marginal(mean, var, offset, residual)
     return Marginal(mean, var, jnp.swapaxes(offset, 1, 2), residual[:, None])
-
-
-def stop_gradient(marginal: AbstractMarginal) -> AbstractMarginal:
-    """A marginal whose moments are constant under differentiation; the projection is not."""
-    still = jax.lax.stop_gradient(marginal.moments)
-    return eqx.tree_at(lambda m: m.moments, marginal, still)

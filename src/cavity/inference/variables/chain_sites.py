@@ -9,6 +9,8 @@ References:
     Bui (2017), S35 and S40; Khan and Rue (2023).
 """
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -98,3 +100,25 @@ def moments_of(sites: ChainSites, links: Links) -> ChainMoments:
     R = linked * (jnp.roll(root, 1, axis=0) @ q.cross @ jnp.swapaxes(root, -1, -2))
     _, C = jax.vmap(cholesky_and_inverse)(jnp.eye(size) - jnp.swapaxes(R, -1, -2) @ R)
     return ChainMoments(q.mean, raw, R @ jnp.swapaxes(C, -1, -2))
+
+
+@functools.singledispatch
+def as_moments(store: ChainMoments, links: Links) -> ChainMoments:
+    """A chain by its moments, in whichever form it is stored."""
+    return store
+
+
+@as_moments.register
+def _(store: ChainSites, links: Links) -> ChainMoments:
+    return moments_of(store, links)
+
+
+@functools.singledispatch
+def as_sites(store: ChainSites, links: Links) -> ChainSites:
+    """A chain by its natural parameters, in whichever form it is stored."""
+    return store
+
+
+@as_sites.register
+def _(store: ChainMoments, links: Links) -> ChainSites:
+    return sites_of(store, links)
