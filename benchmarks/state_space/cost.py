@@ -48,7 +48,7 @@ def measured(rows: int, power: float, repeats: int) -> dict[str, float]:
     model, start = state_space_starts(StateSpaceStart(STATES, POINTS), y, u, series)[0]
     layout = Layout(power, None, {"series": series}, "skip")
     data: Any = as_training_data(model, u, y, PowerEP(), layout)
-    sites = starting_sites(model, start, coupled=True)
+    sites = starting_sites(start, coupled=True)
     typed: Any = as_dtype(model, data)
     with one_blas_thread():
         began = time.perf_counter()

@@ -62,17 +62,20 @@ def test_a_gplvm_may_have_functions_of_two_layers():
     problem = data.problem(as_dtype(deep, data), method.approximation, toy.JITTER)
     found = energy_of(problem, ((tied, prior(toy.OUTPUTS, toy.OUTPUTS), inputs),))
     one = data.problem(as_dtype(toy.model(), data), method.approximation, toy.JITTER)
-    np.testing.assert_allclose(found, energy_of(one, ((tied, inputs),)), rtol=1e-6)
+    # points of four dimensions
+    np.testing.assert_allclose(found, energy_of(one, ((tied, inputs),)), rtol=1e-3)
 
 
-def test_a_gplvm_of_two_layers_is_learned_without_inputs():
+@pytest.mark.slow
+def test_a_gplvm_of_two_layers_is_learned():
     Y, _ = toy.outputs()
     layers = [cavity.Layer(kernels.RBF(), inducing.Points(toy.Z), 2)]
     layers.append(cavity.Layer(kernels.RBF(), inducing.Points(np.eye(2)), toy.OUTPUTS))
     model = cavity.DeepGP(layers, likelihoods.Gaussian(toy.NOISE), latent_inputs=1)
     method = cavity.TiedPowerEP(propagation=cavity.fitting.Nodes(8))
-    result = cavity.fit(model, None, Y, power=0.5, method=method, max_iterations=10)
-    start = cavity.fit(model, None, Y, power=0.5, method=method, max_iterations=0)
+    X, options = np.zeros((len(Y), 0)), {"power": 0.5, "method": method}
+    result = cavity.fit(model, X, Y, max_iterations=10, **options)
+    start = cavity.fit(model, X, Y, max_iterations=0, **options)
     assert result.log_evidence > start.log_evidence + 1.0
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from cavity import fitting, inducing, kernels, likelihoods
 from cavity.inference.energy import beliefs
-from cavity.inference.graph.marginals import Latent
+from cavity.inference.graph.marginals import Latent, MeanRoot
 from cavity.inference.graph.rows import Rows
 from cavity.models.deep.layer import Layer
 from cavity.models.state_space.site_terms import EmissionTerm, TransitionTerm
@@ -200,7 +200,7 @@ def test_the_power_mean_of_a_transition_is_its_integral():
     projected = (constant + density) / power
     zero = jnp.zeros(())
     latents = (
-        Latent(jnp.asarray(mean), jnp.asarray(root), zero),
+        MeanRoot(jnp.asarray(mean), jnp.asarray(root)),
         Latent(jnp.asarray(pair_mean)[None, None], jnp.asarray(pair_cov)[None, None], zero),
     )
     views = layer.views(toy.JITTER)
@@ -224,7 +224,7 @@ def test_small_powers_are_variational_but_for_tangents():
     expected = -0.5 * (np.linalg.slogdet(2 * np.pi * Q)[1] + np.trace(np.linalg.solve(Q, second)))
     zero, powers = jnp.zeros(()), np.array([1e-2, 5e-3, 1e-4, 1e-5])
     latents = (
-        Latent(jnp.asarray(mean), jnp.asarray(root), zero),
+        MeanRoot(jnp.asarray(mean), jnp.asarray(root)),
         Latent(jnp.asarray(pair_mean)[None, None], jnp.asarray(pair_cov)[None, None], zero),
     )
     views, away = layer.views(toy.JITTER), {}
@@ -256,7 +256,7 @@ def test_the_power_mean_of_outputs_is_its_integral():
     expected = np.log(weights @ np.exp(log_each)) / power
     zero = jnp.zeros(())
     latents = (
-        Latent(jnp.asarray(mean), jnp.asarray(root), zero),
+        MeanRoot(jnp.asarray(mean), jnp.asarray(root)),
         Latent(jnp.asarray(m)[None, None], jnp.asarray(V)[None, None], zero),
     )
     rows = Rows(jnp.zeros((1, 0)), jnp.asarray(y)[None], jnp.array([[1.0, 0.0]]))

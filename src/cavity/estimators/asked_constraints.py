@@ -13,7 +13,7 @@ from cavity.parameters.constraints import Constraints, asked_constraints
 
 
 def by_name(asked: object) -> Mapping[str, Any] | None:
-    """What is asked of single parameters by their names; None where it is nothing, or a word."""
+    """Settings of single parameters by their names; None for nothing, and for a word."""
     return asked if isinstance(asked, Mapping) else None
 
 

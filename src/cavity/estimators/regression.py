@@ -65,7 +65,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         Args:
             X: inputs, (N, D); an array of numbers, or a data frame, whose columns of text and
                 categories become a 0/1 column per category; dates are days since 1970-01-01.
-            y: outputs, (N,) or (N, P); of a network (N,).
+            y: outputs, (N,) or (N, P); networks take one output, (N,).
             noise_variance: known noise variance of each row, (N,), in squared units of y; takes
                 the place of a learned one.
             exposure: exposure of each row, (N,), for likelihoods of counts.

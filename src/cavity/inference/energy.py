@@ -2,8 +2,8 @@ r"""The energy: one function for every model and method.
 
 $$-\log Z = -\sum_v \big[\Phi(q_v) - \Phi(p_v)\big] - \sum_n \log s_n - \sum_b B_b$$
 
-over variables v with priors p and beliefs q, and rows n with site scales s. A message is an
-unnormalised Gaussian: a shift, a precision and a log scale. Three kinds of terms send them.
+over variables v with priors p and beliefs q, rows n with site scales s, and bounds b. A message is
+an unnormalised Gaussian: a shift, a precision and a log scale. Terms are of three kinds.
 
 - Gaussian regressions (`factors/exact.py`, `factors/averaged.py`) send exact sites, averaged over
   what is believed of their rows, with all of their scales: a variable's `log_normaliser` is
@@ -137,11 +137,15 @@ def adopted(graph: Graph, sites: Sites) -> Sites:
 
 def beliefs(graph: Graph, sites: Sites) -> Beliefs:
     """The posterior of every variable: its prior times all its messages."""
-    _, own, last = graph.split(sites)
-    stored = _stored(graph, own)
+    _, _, last = graph.split(sites)
     bounded = (bound(store).beliefs for bound, store in zip(graph.bounds, last, strict=True))
+    return (*_own_beliefs(graph, sites), *(belief for many in bounded for belief in many))
+
+
+def _own_beliefs(graph: Graph, sites: Sites) -> Beliefs:
+    """The beliefs about variables and rows, without those of bounds."""
     known = beliefs_under(graph, collect_messages(graph, sites))
-    return (*known, *stored, *(belief for many in bounded for belief in many))
+    return (*known, *_stored(graph, graph.split(sites)[1]))
 
 
 def beliefs_under(graph: Graph, messages: Sequence[Any]) -> Beliefs:
@@ -207,12 +211,11 @@ def evidence_terms(
 ) -> list[Scalar]:
     """The terms that add up to the log evidence; arguments are those of `energy`."""
     first, _, last = graph.split(sites)
-    if graph.bounds:
-        return [bound(store).log_evidence for bound, store in zip(graph.bounds, last, strict=True)]
-    q = beliefs(graph, sites) if q is None else q
+    terms = [bound(store).log_evidence for bound, store in zip(graph.bounds, last, strict=True)]
+    q = _own_beliefs(graph, sites) if q is None else q
     count = len(graph.variables)
-    terms = [belief.log_normaliser for belief in q[:count]]
-    pairs = zip(graph.rows_beliefs, q[count:], strict=True)
+    terms += [belief.log_normaliser for belief in q[:count]]
+    pairs = zip(graph.rows_beliefs, q[count:], strict=False)  # those of bounds follow
     terms += [own.log_scale(belief) for own, belief in pairs]
     for i, (factor, store) in enumerate(zip(graph.factors, first, strict=True)):
         moments = None if fixed is None else fixed[i]
@@ -223,7 +226,8 @@ def evidence_terms(
 def expected_terms(graph: Graph, q: Beliefs, belief: AbstractBelief) -> Scalar:
     """Terms of the energy at a belief about the rows' own variable, with the others' beliefs held.
 
-    Its slopes are those of the energy less the entropy: the beliefs of functions are the best.
+    They are those of regressions, and densities of the variable alone. Its slopes are those of the
+    energy less the entropy: the beliefs of functions are the best.
 
     Args:
         graph: the model laid out for inference, with one stored belief.

@@ -21,7 +21,6 @@ def released_sites(problem: Problem, held: Problem, before: Problem, sites: Site
     old, narrow, empty = before.graph(), held.graph(), problem.empty_sites()
     q = beliefs(old, sites)
     q = (*q, *beliefs(narrow, empty)[len(q) :])
-    found = []
     local = list(zip(old.factors, sites, strict=True))
     data = [(term, None) for term in old.regressions[len(narrow.regressions) :]]
     if not old.regressions:

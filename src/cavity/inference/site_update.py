@@ -33,7 +33,7 @@ def update_sites(
     sites: Sequence[AbstractSites | None],
     marginals: Sequence[AbstractMarginal],
     cavities: Sequence[Moments],
-    tilted: Sequence[Tilted],
+    tilted: Sequence[Tilted | None],
     presences: Sequence[Array],
     *,
     proper: Array,
@@ -66,11 +66,11 @@ def update_sites(
     new: list[AbstractSites | None] = []
     residual, skipped = jnp.zeros((), dtype), jnp.zeros((), dtype)
     common = sum(m.moments[0] for m in marginals) / len(marginals) if centre_common_mode else 0.0
-    for i, site in enumerate(sites):
-        if site is None:
+    for i, (site, found) in enumerate(zip(sites, tilted, strict=True)):
+        if site is None or found is None:
             new.append(None)
             continue
-        (mean, var), found, present = cavities[i], tilted[i], presences[i]
+        (mean, var), present = cavities[i], presences[i]
         match = site.moment_match(mean - common, var, found.slope, found.curvature, power)
         finite = _is_finite(match, present)
         fine = proper & finite

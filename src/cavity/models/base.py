@@ -69,7 +69,7 @@ def check_each(name: str, part: Any, functions: int, likelihood: AbstractLikelih
 
 
 class GraphSettings(NamedTuple):
-    """How a model is laid out on rows.
+    """Settings of the layout of a model on rows.
 
     Attributes:
         power: the power of all rows (`rows.power` takes its place).

@@ -45,7 +45,7 @@ class WeightPart(eqx.Module):
 
     @property
     def local_scales(self) -> int:
-        """How many local scales there are, one for each unit and function; 0 where none are."""
+        """Number of local scales, one for each unit and function; 0 for none."""
         return len(self.firsts) * self.functions if self.prior.has_local_scales else 0
 
     def log_joint(self, weights: Float[Array, "p P"]) -> Float[Array, "S U P"]:

@@ -236,7 +236,7 @@ def describe(model: Model, leaf: Callable[[Mapping[str, Any], Array], Any]) -> M
 
 
 def _declared(node: PyTree, path: KeyPath) -> dict[str, Any]:
-    """What the field of a leaf says, and those on the way to it of units."""
+    """Metadata of the field of a leaf, and of the fields above it that concern units."""
     declared: Mapping[str, Any] = {}
     inside = False
     for key in path:

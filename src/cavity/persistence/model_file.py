@@ -215,26 +215,35 @@ def _stored(array: np.generic | np.ndarray | jax.Array, name: str) -> np.ndarray
     )
 
 
-def _plain(description: Mapping[str, Any]) -> Json:
-    """A description as JSON values: tuples and arrays as lists, non-finite numbers as null."""
-    text = json.dumps(description, default=_as_json)
-    return json.loads(text, parse_constant=lambda _: None)
-
-
 @functools.singledispatch
-def _as_json(value: object) -> Json:
-    """A value of which JSON knows nothing; of arrays lists."""
-    return np.asarray(value).tolist()
+def _plain(value: Any) -> Any:
+    """A description as JSON values: tuples and arrays as lists, non-finite numbers as null."""
+    return value
 
 
-@_as_json.register(Path)
+@_plain.register(Mapping)
+def _(value: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(key): _plain(item) for key, item in value.items()}
+
+
+@_plain.register(np.ndarray | np.generic | jax.Array)
+def _(value: Any) -> Any:
+    return _plain(np.asarray(value).tolist())
+
+
+@_plain.register(tuple | list)
+def _(value: tuple[Any, ...] | list[Any]) -> list[Any]:
+    return [_plain(item) for item in value]
+
+
+@_plain.register
+def _(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+@_plain.register
 def _(value: Path) -> str:
     return str(value)
-
-
-@_as_json.register(Mapping)
-def _(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {**value}
 
 
 # ------------------------------------------------------------------------------- reading

@@ -87,13 +87,11 @@ class AbstractDifferentiatedTerm(AbstractLocalTerm):
     """
 
     @typing.final
-    def derivatives(
-        self, latents: tuple[Latent, ...], rows: Rows, power: Power
-    ) -> tuple[Tilted, ...]:
+    def derivatives(self, latents: tuple[Any, ...], rows: Rows, power: Power) -> tuple[Any, ...]:
         return differentiated(self.log_mean, latents, rows, power)
 
     @typing.final
-    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
+    def log_density(self, latents: tuple[Any, ...], rows: Rows) -> Array:
         return self.log_mean(latents, rows, 1.0)
 
 

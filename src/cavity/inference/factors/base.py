@@ -1,9 +1,8 @@
 """Edges, and the Gaussian regressions of a graph, which send messages and store nothing.
 
-Everything that a graph holds beside variables sends Gaussian messages to them. A regression's
-messages follow from the parameters, and from what is believed of its rows' inputs and outputs; a
-local factor (`local.py`) has stores, which its rows' sites are in; a stored belief (`stored.py`)
-is the message itself.
+Regressions and local factors send Gaussian messages to variables. A regression's messages follow
+from the parameters, and from what is believed of its rows' inputs and outputs, which is stored
+(`stored.py`); a local factor (`local.py`) has stores, which its rows' sites are in.
 """
 
 import abc

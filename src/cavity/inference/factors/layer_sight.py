@@ -1,4 +1,4 @@
-"""What a layer of functions sees of the hidden values of rows."""
+"""Sight of a layer of functions: inputs and outputs among the hidden values of rows."""
 
 import equinox as eqx
 import jax.numpy as jnp

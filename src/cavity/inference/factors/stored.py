@@ -1,4 +1,4 @@
-r"""What is believed of the rows' own variables, as a store: a site at power 0.
+r"""Beliefs about the rows' own variables, as stores: sites at power 0.
 
 The inputs of a latent-variable model, states in time and the hidden values of layers have a belief
 q that an optimiser moves, or natural-gradient steps. With the site t that it makes of their prior,
@@ -12,6 +12,7 @@ References:
 """
 
 import abc
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -154,8 +155,11 @@ class StoredLayers(AbstractStoredBelief):
         return belief.log_normaliser
 
 
-class StoredChain(AbstractStoredBelief):
-    """States in time, by moments that an optimiser moves.
+class AbstractStoredChain(AbstractStoredBelief):
+    """States in time, of which a store knows the chain that they are.
+
+    To implement:
+        the fields, `empty()` and `adopted(store)`.
 
     Attributes:
         start: states that a search starts from.
@@ -168,6 +172,18 @@ class StoredChain(AbstractStoredBelief):
     links: Links
     rows: Rows
     densities: tuple[Density, ...] = ()
+
+    @typing.final
+    def belief(self, store: ChainMoments | ChainSites) -> ChainBelief:
+        return store.belief(self.links)
+
+    @typing.final
+    def negative_divergence(self, belief: ChainBelief) -> Scalar:
+        return belief.log_normaliser
+
+
+class StoredChain(AbstractStoredChain):
+    """States in time, by moments that an optimiser moves."""
 
     def empty(self) -> ChainMoments:
         return self.start
@@ -175,39 +191,15 @@ class StoredChain(AbstractStoredBelief):
     def adopted(self, store: ChainMoments | ChainSites) -> ChainMoments:
         return as_moments(store, self.links)
 
-    def belief(self, store: ChainMoments) -> ChainBelief:
-        return store.belief(self.links)
 
-    def negative_divergence(self, belief: ChainBelief) -> Scalar:
-        return belief.log_normaliser
-
-
-class NaturalChain(AbstractStoredBelief):
-    """States in time, by natural parameters that natural-gradient steps move.
-
-    Attributes:
-        start: states that a search starts from.
-        links: how rows follow each other.
-        rows: the data.
-        densities: terms of first states, and of outputs.
-    """
-
-    start: ChainMoments
-    links: Links
-    rows: Rows
-    densities: tuple[Density, ...] = ()
+class NaturalChain(AbstractStoredChain):
+    """States in time, by natural parameters that natural-gradient steps move."""
 
     def empty(self) -> ChainSites:
         return sites_of(self.start, self.links)
 
     def adopted(self, store: ChainMoments | ChainSites) -> ChainSites:
         return as_sites(store, self.links)
-
-    def belief(self, store: ChainSites) -> ChainBelief:
-        return store.belief(self.links)
-
-    def negative_divergence(self, belief: ChainBelief) -> Scalar:
-        return belief.log_normaliser
 
     def update(
         self,

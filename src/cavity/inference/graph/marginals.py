@@ -98,7 +98,7 @@ class AbstractMarginal(eqx.Module):
 
     @abc.abstractmethod
     def latent(self, first: Array, second: Array) -> Any:
-        """What a term is given where the Gaussian is another one of this form."""
+        """Argument of a term for another Gaussian of this form, such as a cavity."""
 
     @abc.abstractmethod
     def held(self) -> "AbstractMarginal":

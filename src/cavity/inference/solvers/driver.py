@@ -30,7 +30,7 @@ class SweepRecord(eqx.Module):
 
 
 class Limits(NamedTuple):
-    """Where sweeps end, and how long their steps are.
+    """End of sweeps, and the length of their steps.
 
     Attributes:
         tolerance: on the residual, in standard deviations.

@@ -73,7 +73,7 @@ class AbstractMethod(abc.ABC):
         return self.approximation.tied
 
     def chosen(self, approximate: Callable[["AbstractMethod"], T], sample: object) -> T:
-        """What the first function makes of this, as methods are no chains."""
+        """Result of the first function on this method; methods are no chains."""
         return approximate(self)
 
     @abc.abstractmethod

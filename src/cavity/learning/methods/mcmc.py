@@ -84,7 +84,7 @@ class MCMC:
             )
 
     def chosen(self, approximate: object, sample: Callable[["MCMC"], T]) -> T:
-        """What the second function makes of this, as chains are no approximation."""
+        """Result of the second function on these settings; chains are no approximation."""
         return sample(self)
 
     def check(self, likelihood: AbstractLikelihood) -> None:

@@ -23,6 +23,7 @@ from cavity.learning.objectives.learning_energy import (
     join_optimised,
     natural_update,
     natural_update_of_batch,
+    shaped_like,
     split_optimised,
     value_and_grad,
     value_and_grad_of_batch,
@@ -47,22 +48,6 @@ TIGHTEST, LOOSEST, VALUE_SHARE = 1e-5, 1e-3, 0.03
 CREEP, MOST_CHANGE = 10.0, 0.03
 # Times that a natural-gradient step is halved at the most, and the growth that is rounding.
 HALVINGS, ROUNDING = 8, 1e-9
-
-
-def _shaped_like(sites: Sites, wanted: Sites) -> Sites:
-    """Sites to start from, which must have the arrays of those of the model."""
-
-    def shapes(tree: Sites) -> list[tuple[int, ...]]:
-        return [np.shape(leaf) for leaf in jax.tree.leaves(tree)]
-
-    same = jax.tree.structure(sites) == jax.tree.structure(wanted)
-    if not same or shapes(sites) != shapes(wanted):
-        raise ValueError(
-            f"sites to start from have arrays of shapes {shapes(sites)}, the model and its data "
-            f"have {shapes(wanted)}: give `found` of a result for the same kind of model and "
-            "method, and as many rows"
-        )
-    return sites
 
 
 class Objective:
@@ -122,7 +107,7 @@ class Objective:
             )
         if sites is not None:
             sites = problem.adopted(sites)
-        tied = tied if sites is None else _shaped_like(split_optimised(sites)[0], tied)
+        tied = tied if sites is None else shaped_like(split_optimised(sites)[0], tied)
         if sites is not None and self.has_optimised and self.carries:
             self.empty = join_optimised(tied, split_optimised(sites)[1])
         self.settled = self.empty if settled is None else settled

@@ -185,3 +185,19 @@ def split_optimised(sites: Sites) -> tuple[Sites, Sites]:
 def join_optimised(tied: Sites, private: Sites) -> Sites:
     """The sites that `split_optimised` took apart."""
     return eqx.combine(tied, private, is_leaf=is_optimised)
+
+
+def shaped_like(sites: Sites, wanted: Sites) -> Sites:
+    """Sites to start from, which must have the arrays of those of the model."""
+
+    def shapes(tree: Sites) -> list[tuple[int, ...]]:
+        return [np.shape(leaf) for leaf in jax.tree.leaves(tree)]
+
+    same = jax.tree.structure(sites) == jax.tree.structure(wanted)
+    if not same or shapes(sites) != shapes(wanted):
+        raise ValueError(
+            f"sites to start from have arrays of shapes {shapes(sites)}, the model and its data "
+            f"have {shapes(wanted)}: give `found` of a result for the same kind of model and "
+            "method, and as many rows"
+        )
+    return sites

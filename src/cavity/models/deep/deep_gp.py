@@ -7,7 +7,6 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inducing.base import input_columns
 from cavity.inference.approximations.approximations import (
     AbstractApproximation,
     TiedPowerMeans,
@@ -60,8 +59,8 @@ class DeepGP(AbstractModel):
             are outputs; for a likelihood of several latent functions, one for each of them.
         likelihood: density of an output given the last layer.
         latent_inputs: the number of latent inputs, which the first layer takes as the columns
-            after those of X: its inducing points have columns for them too. Where these are all
-            of its columns, rows have no inputs, as in a GPLVM: `cavity.fit(model, None, Y)`.
+            after those of X: its inducing points have columns for them too. With an X without
+            columns, `np.zeros((len(Y), 0))`, the model is a latent-variable model.
 
     Raises:
         TypeError: for parts that are not layers or a likelihood.
@@ -106,11 +105,6 @@ class DeepGP(AbstractModel):
         self.layers = tuple(layers)
         self.likelihood = likelihood
         self.latent_inputs = int(latent_inputs)
-
-    @property
-    def takes_inputs(self) -> bool:
-        own = {input_columns(inducing) for _, inducing, _ in self.layers[0].groups}
-        return not self.latent_inputs or own != {self.latent_inputs}
 
     @property
     def sparse(self) -> bool:

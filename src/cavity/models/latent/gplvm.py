@@ -282,7 +282,7 @@ class GPLVM(AbstractModel):
         return jnp.nan_to_num(mean.reshape(rows.y.shape[-1], -1)), START_DEVIATION
 
     def _inputs(self) -> FreeInputs | EncodedInputs:
-        """How rows see their inputs."""
+        """View that rows have of their inputs."""
         free = FreeInputs(self.latent_dims, self.point_estimates)
         return free if self.encoder is None else EncodedInputs(self.encoder)
 

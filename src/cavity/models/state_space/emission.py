@@ -54,10 +54,9 @@ class AbstractEmission(eqx.Module):
 
     To implement:
         `controlled`, `layers`, `width(states)`, `check(states, controls)`,
-        `closed_form(likelihood)`, `parts(likelihood, first, jitter, outputs)`,
+        `closed_form(likelihood)`, `parts(likelihood, first, jitter, rows, power)`,
         `site_parts(likelihood, outputs, states, propagation, jitter)`,
-        `path_parts(likelihood, outputs, jitter)`, `functions_along(paths, beliefs)`,
-        `functions(regressions, edges, beliefs)`, `functions_under(term, beliefs)` and
+        `path_parts(likelihood, outputs, jitter)`, `functions(views, beliefs)` and
         `start(likelihood, rows, links, states)`.
     """
 
