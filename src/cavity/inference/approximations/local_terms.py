@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.graph.marginals import Latent
+from cavity.inference.graph.marginals import Latent, TermArgument
 from cavity.inference.graph.rows import Rows
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.binary import Bernoulli
@@ -65,17 +65,17 @@ class AbstractLocalTerm(eqx.Module):
         """True if the energy is stationary in sites and marginals at a fixed point."""
 
     @abc.abstractmethod
-    def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
+    def log_mean(self, latents: tuple[TermArgument, ...], rows: Rows, power: Power) -> Array:
         """Contribution to the log evidence, per row and output (blocks: per block)."""
 
     @abc.abstractmethod
     def derivatives(
-        self, latents: tuple[Latent, ...], rows: Rows, power: Power
+        self, latents: tuple[TermArgument, ...], rows: Rows, power: Power
     ) -> tuple[Tilted, ...]:
         """Slope and curvature in the mean of each edge, beside `log_mean`."""
 
     @abc.abstractmethod
-    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
+    def log_density(self, latents: tuple[TermArgument, ...], rows: Rows) -> Array:
         """Log density of the outputs where f has these means and total variances."""
 
 

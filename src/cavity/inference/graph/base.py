@@ -19,6 +19,7 @@ from cavity.inference.graph.marginals import (
     Marginal,
     Moments,
     Projection,
+    TermArgument,
     projected_marginal,
 )
 from cavity.inference.graph.rows import Rows
@@ -223,7 +224,7 @@ class AbstractSiteView(AbstractView[Source], Generic[Source, Variable]):
     @abc.abstractmethod
     def without_site(
         self, belief: Source, rows: Rows, sites: AbstractSites
-    ) -> tuple[Latent, Array]:
+    ) -> tuple[TermArgument, Array]:
         """The distribution of f without all of a row's `own_sites`, and whether it is proper."""
 
 

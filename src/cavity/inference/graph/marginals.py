@@ -84,6 +84,10 @@ class Latent(NamedTuple):
         return self.mean, self.var
 
 
+# What a local term is given through one edge.
+TermArgument = Latent | MeanRoot | Natural | ScaledSite
+
+
 class AbstractMarginal(eqx.Module):
     """The Gaussian of a variable that a chunk of rows sees through one edge.
 

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from cavity.inference.approximations.local_terms import AbstractLocalTerm
-from cavity.inference.graph.marginals import Latent
+from cavity.inference.graph.marginals import Latent, Natural
 from cavity.inference.graph.rows import Rows
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Tilted
@@ -72,19 +72,19 @@ class BlockPriorTerm(AbstractLocalTerm):
     def stationary(self, power: Power) -> bool:
         return True
 
-    def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
+    def log_mean(self, latents: tuple[Natural, ...], rows: Rows, power: Power) -> Array:
         return block_log_integral(self.prior, self._cavities(latents))
 
     def derivatives(
-        self, latents: tuple[Latent, ...], rows: Rows, power: Power
+        self, latents: tuple[Natural, ...], rows: Rows, power: Power
     ) -> tuple[Tilted, ...]:
         return (Tilted(*block_match(self.prior, self._cavities(latents))),)
 
-    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
+    def log_density(self, latents: tuple[Natural, ...], rows: Rows) -> Array:
         return self.log_mean(latents, rows, 1.0) - log_partition(self._cavities(latents))
 
-    def _cavities(self, latents: tuple[Latent, ...]) -> Cavities:
-        shift, precision, _ = latents[0]
+    def _cavities(self, latents: tuple[Natural, ...]) -> Cavities:
+        shift, precision = latents[0]
         return Cavities(precision, shift, self.present)
 
 

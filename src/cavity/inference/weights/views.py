@@ -18,10 +18,13 @@ from cavity.inference.graph.base import (
     Messages,
 )
 from cavity.inference.graph.marginals import (
+    AbstractMarginal,
     Latent,
     Marginal,
     Moments,
+    Natural,
     Projection,
+    SharedMarginal,
     projected_marginal,
 )
 from cavity.inference.graph.rows import Rows
@@ -131,7 +134,8 @@ class AbstractSeveralWeights(AbstractSiteView[Belief, Weights]):
     """Rows see several weights, with a site over all that they see.
 
     To implement:
-        `empty_sites(rows)`, `seen(belief, rows)` and `messages(variable, rows, sites)`.
+        `empty_sites(rows)`, `seen(belief, rows)`, `at(moments, rows)` and
+        `messages(variable, rows, sites)`.
     """
 
     scalar: ClassVar[bool] = False
@@ -143,16 +147,14 @@ class AbstractSeveralWeights(AbstractSiteView[Belief, Weights]):
     def presence(self, rows: Rows) -> Array:
         return rows.site_presence
 
-    def marginal(self, belief: Belief, rows: Rows, sites: AbstractSites | None = None) -> Marginal:
+    def marginal(
+        self, belief: Belief, rows: Rows, sites: AbstractSites | None = None
+    ) -> AbstractMarginal:
         return self.at(self.seen(belief, rows), rows)
-
-    def at(self, moments: Moments, rows: Rows) -> Marginal:
-        mean, cov = moments
-        return Marginal(mean, cov, jnp.zeros_like(mean), jnp.zeros_like(cov))
 
     def without_site(
         self, belief: Belief, rows: Rows, sites: AbstractSites
-    ) -> tuple[Latent, Array]:
+    ) -> tuple[Latent | Natural, Array]:
         marginal = self.marginal(belief, rows)
         mean, cov, proper = sites.cavity(*marginal.moments, 1.0)
         return marginal.latent(mean, cov), proper
@@ -183,6 +185,10 @@ class WholeView(AbstractSeveralWeights[SomeWeights]):
         shape = (rows.y.shape[0], *mean.shape)
         return jnp.broadcast_to(mean, shape), jnp.broadcast_to(cov, (*shape, self.size))
 
+    def at(self, moments: Moments, rows: Rows) -> Marginal:
+        mean, cov = moments
+        return Marginal(mean, cov, jnp.zeros_like(mean), jnp.zeros_like(cov))
+
     def messages(self, variable: Weights, rows: Rows, sites: WholeSites) -> WeightMessages:
         whole = jax.tree.map(lambda x: jnp.sum(x, axis=0, keepdims=True), sites).matrices()
         return variable.messages_of_whole(whole.shift, whole.precision)
@@ -205,6 +211,9 @@ class BlockView(AbstractSeveralWeights[DenseWeights]):
     def seen(self, belief: DenseWeights, rows: Rows) -> Moments:
         assert belief.block_cavities is not None
         return belief.block_cavities
+
+    def at(self, moments: Moments, rows: Rows) -> SharedMarginal:
+        return SharedMarginal(Natural(*moments))
 
     def messages(self, variable: Weights, rows: Rows, sites: WeightBlockSites) -> WeightMessages:
         return variable.messages_of_blocks(sites)
