@@ -161,11 +161,10 @@ class AbstractEstimator(AbstractKept, BaseEstimator, abc.ABC):
         """The settings of this estimator, as they were given."""
         known = {field.name for field in dataclasses.fields(Settings)}
         chosen = {k: v for k, v in self.get_params(deep=False).items() if k in known}
-        return Settings(**chosen, task=task, classes=classes, names=self.input_names)
+        return Settings(**chosen, task=task, classes=classes, names=self._input_names)
 
     @property
-    @in_double
-    def input_names(self) -> tuple[str, ...] | None:
+    def _input_names(self) -> tuple[str, ...] | None:
         """The names of the columns of the fit; None where they had none."""
         names = vars(self).get("feature_names_in_")
         return None if names is None else tuple(map(str, names))
@@ -221,8 +220,7 @@ class AbstractPredictor(AbstractEstimator):
     rows_of_fit_: RowsOfFit
 
     @property
-    @in_double
-    def class_labels(self) -> np.ndarray | None:
+    def _class_labels(self) -> np.ndarray | None:
         """The labels of a classification, sorted; None of a regression."""
         return None
 
@@ -241,7 +239,7 @@ class AbstractPredictor(AbstractEstimator):
         `given` are inputs and outputs as they were given.
         """
         X, whole = problem.X, problem.course.batches is None
-        inputs = columns_of(self.encoder_, self.input_names, X.shape[1])
+        inputs = columns_of(self.encoder_, self._input_names, X.shape[1])
         inputs = typed_columns(given[0], inputs)
         rows = RowsOfFit.of(inputs, X, problem.y, given[1], problem.side)
         self.rows_of_fit_ = rows if whole else dataclasses.replace(rows, ranges={})

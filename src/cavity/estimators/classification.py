@@ -37,8 +37,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
     classes_: np.ndarray
 
     @property
-    @in_double
-    def class_labels(self) -> np.ndarray | None:
+    def _class_labels(self) -> np.ndarray | None:
         """The labels, sorted."""
         return self.classes_
 

@@ -166,7 +166,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, HasLatentPo
         """
         likelihood = self._check()
         Y = self._rows(X, reset=True)
-        names = self.input_names
+        names = self._input_names
         called = [f"column {j}" for j in range(Y.shape[1])]
         if names is not None:
             called = [f"column '{name}'" for name in names]

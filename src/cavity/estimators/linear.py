@@ -77,10 +77,10 @@ class HasCoefficients(AbstractPredictor, AbstractLinearSettings):
         Raises:
             ValueError: for a share or a level outside (0, 1).
         """
-        found, classes = self.coefficients_, self.class_labels
+        found, classes = self.coefficients_, self._class_labels
         found = found if level == LEVEL else coefficients(self.posterior_, level)
         outputs = range(found.mean.shape[-1]) if classes is None else classes.tolist()
-        columns, kind = self.input_names, "output" if classes is None else "class"
+        columns, kind = self._input_names, "output" if classes is None else "class"
         if columns is None:
             columns = tuple(map(str, range(len(found.mean))))
         named = list(map(str, outputs))

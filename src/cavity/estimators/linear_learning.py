@@ -66,7 +66,7 @@ def _groups(asked: AbstractLinearSettings, count: int) -> np.ndarray | None:
 def _blocks(asked: AbstractLinearSettings, count: int) -> list[list[int]] | None:
     """The features of each block that was asked for."""
     fitted: Any = asked
-    names = fitted.input_names if fitted.encoder_ is None else fitted.encoder_.names
+    names = fitted._input_names if fitted.encoder_ is None else fitted.encoder_.names
     return feature_blocks(asked.blocks, widths_of(asked, count), names)
 
 

@@ -23,7 +23,7 @@ from cavity.means import AbstractMean, Zero
 from cavity.models.base import AbstractGP, GraphSettings, check_each, check_part, each_of
 from cavity.models.coupled_classes import class_graph, class_process
 from cavity.models.latent_gp import LatentGP, shared_parameters
-from cavity.models.posterior import Posterior
+from cavity.models.posterior import Posterior, posterior_of_functions
 from cavity.numerics.text import plural
 
 
@@ -126,7 +126,7 @@ class GP(AbstractGP):
         else:
             triples = zip(self.latents, views, q, strict=True)
             functions = [gp.process(view, belief, rows) for gp, view, belief in triples]
-        return Posterior.of_functions(self, functions, rows, single=single)
+        return posterior_of_functions(self, functions, rows, single=single)
 
     def graph(self, rows: Rows, settings: GraphSettings) -> Graph:
         approximation, full = settings.approximation, not self.sparse

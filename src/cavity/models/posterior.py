@@ -297,21 +297,6 @@ class Posterior(AbstractPosterior):
     single: bool = eqx.field(static=True)
     side: tuple[str, ...] = eqx.field(static=True, default=())
 
-    @classmethod
-    def of_functions(
-        cls, model: AbstractModel, parts: Sequence[AbstractProcess], rows: Rows, *, single: bool
-    ) -> "Posterior":
-        """The posterior of one function, or of several that are independent of each other."""
-        latents = model.likelihood.latents
-        return cls(
-            model=model,
-            process=parts[0] if len(parts) == 1 else IndependentProcess(tuple(parts)),
-            n_inputs=rows.x.shape[-1],
-            outputs=rows.y.shape[-1] if latents == 1 else latents,
-            single=single,
-            side=tuple(sorted(rows.side)),
-        )
-
     @property
     def size(self) -> int:
         return self.process.size
@@ -398,3 +383,18 @@ def _predictive(
     likelihood: AbstractLikelihood, mean: Array, var: Array, side: Side
 ) -> AbstractPredictive:
     return likelihood.predictive(mean, var, side)
+
+
+def posterior_of_functions(
+    model: AbstractModel, parts: Sequence[AbstractProcess], rows: Rows, *, single: bool
+) -> Posterior:
+    """The posterior of one function, or of several that are independent of each other."""
+    latents = model.likelihood.latents
+    return Posterior(
+        model=model,
+        process=parts[0] if len(parts) == 1 else IndependentProcess(tuple(parts)),
+        n_inputs=rows.x.shape[-1],
+        outputs=rows.y.shape[-1] if latents == 1 else latents,
+        single=single,
+        side=tuple(sorted(rows.side)),
+    )

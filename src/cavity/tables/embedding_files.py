@@ -40,7 +40,7 @@ class EmbeddingFiles(AbstractFiles[GPEmbedding, TableEmbedding]):
             schema: which columns of a table it reads; None for those that it knows itself.
             kept: what the file is to hold of it beside its posterior; None of what is no file.
         """
-        names = estimator.input_names
+        names = estimator._input_names
         known = schema is not None or names is not None
         if schema is None:
             columns = columns_of(None, names, len(estimator.column_mean_))

@@ -53,7 +53,7 @@ class RowsFiles(AbstractFiles[AbstractPredictor, TableModel]):
             StorageError: for labels and powers that a file cannot hold.
         """
         family = estimator.family if family is None else family
-        names = estimator.input_names
+        names = estimator._input_names
         given = schema is not None
         schema = schema_of(estimator) if schema is None else schema
         seen = estimator.rows_of_fit_.moments
@@ -66,7 +66,7 @@ class RowsFiles(AbstractFiles[AbstractPredictor, TableModel]):
             record = record | loaded(family.record)(estimator, fitted)
         if kept is not None:
             # tables have names, and columns of text; labels of an array have a type of their own
-            labels = None if given else estimator.class_labels
+            labels = None if given else estimator._class_labels
             kept = dataclasses.replace(kept, family=family.word).also(
                 feature_names=schema.features if given or names is not None else None,
                 encoded=not schema.encoder.plain if given else estimator.encoder_ is not None,
@@ -106,7 +106,7 @@ def schema_of(estimator: AbstractPredictor) -> Schema:
     Raises:
         StorageError: for labels that no column of a table holds.
     """
-    rows, labels = estimator.rows_of_fit_, estimator.class_labels
+    rows, labels = estimator.rows_of_fit_, estimator._class_labels
     if labels is None:
         targets = tuple(Column(name, "numeric") for name in rows.targets)
     else:

@@ -101,7 +101,7 @@ def examined(
     result, data = _result_and_data(model, X, y, asked, layout)
     if SLOPES in data.rows.side:
         raise ValueError("a bracket is for rows that observe values of the function, no slopes")
-    gp = as_dtype(_checked(result.fitted), data)
+    gp = as_dtype(_checked(result._fitted), data)
     gaussian = gp.likelihood.gaussian_noise
     if not gp.sparse:
         return Examined(result, data, gp, None, 0.0, gaussian)
@@ -185,7 +185,7 @@ def _in_order(data: Data) -> np.ndarray:
 
 def _check_kind(result: Inference) -> None:
     """Raises ValueError where a result has no bracket, with the reason."""
-    _checked(result.fitted)
+    _checked(result._fitted)
     if result.chains is not None or result.log_evidence is None:
         raise ValueError("draws have no bracket of their evidence: give a model or use PowerEP()")
 

@@ -71,32 +71,27 @@ class Inference:
     blocked: Data | None = dataclasses.field(default=None, repr=False, kw_only=True)
     tallies: Tallies | None = dataclasses.field(default=None, repr=False, kw_only=True)
 
-    def fields_as(self, kind: type["Inference"]) -> dict[str, Any]:
-        """The fields that it has as a result of a kind."""
-        known = vars(self)
-        return {field.name: known[field.name] for field in dataclasses.fields(kind)}
-
     @property
-    def fitted(self) -> AbstractModel:
+    def _fitted(self) -> AbstractModel:
         """The model at the parameters that it was inferred or learned at."""
         return self.posterior.model
 
     @property
-    def rows_so_far(self) -> int:
+    def _rows_so_far(self) -> int:
         """Rows that it has learned from, those included that are no longer in memory."""
         return self.n_rows
 
-    def as_fit(self, tallies: Tallies | None) -> "FitResult":
+    def _as_fit(self, tallies: Tallies | None) -> "FitResult":
         """This result as a fit, with what was counted of all rows."""
-        model, priors = self.fitted, self.densities(self.fitted, tallies)
+        model, priors = self._fitted, self._densities(self._fitted, tallies)
         found = dataclasses.replace(self, tallies=tallies)
-        return FitResult.unlearned(found, model, self.domains(model), priors)
+        return unlearned(found, model, self._domains(model), priors)
 
-    def domains(self, model: Model) -> Model:
+    def _domains(self, model: Model) -> Model:
         """Bijections of a model that goes on from this result."""
         return bijections(model)
 
-    def densities(self, model: Model, tallies: Tallies | None) -> Model:
+    def _densities(self, model: Model, tallies: Tallies | None) -> Model:
         """Priors of a model that goes on from this result.
 
         Args:
@@ -187,6 +182,12 @@ class Inference:
 
     def _repr_html_(self) -> str:
         return in_html(described(self, ""), html_table(self.posterior.model))
+
+
+def fields_as(result: Inference, kind: type[Inference]) -> dict[str, Any]:
+    """The fields that a result has as one of a kind."""
+    known = vars(result)
+    return {field.name: known[field.name] for field in dataclasses.fields(kind)}
 
 
 def posterior_of(given: P | Inference) -> P | Posterior:
@@ -285,34 +286,17 @@ class FitResult(Inference):
     at_bounds: tuple[AtBound, ...] = dataclasses.field(default=(), kw_only=True)
     undetermined: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
 
-    @staticmethod
-    def unlearned(
-        found: Inference, model: AbstractModel, maps: AbstractModel, priors: AbstractModel
-    ) -> "FitResult":
-        """Inference at fixed parameters as a fit, with bijections and priors to go on with."""
-        return FitResult(
-            **found.fields_as(Inference),
-            model=model,
-            objective=-found.log_evidence - float(learned_with(model, priors)),
-            history=(),
-            n_iterations=0,
-            n_evaluations=0,
-            interrupted=False,
-            bijections=maps,
-            priors=priors,
-        )
-
     @property
-    def fitted(self) -> AbstractModel:
+    def _fitted(self) -> AbstractModel:
         return self.model
 
-    def as_fit(self, tallies: Tallies | None) -> "FitResult":
+    def _as_fit(self, tallies: Tallies | None) -> "FitResult":
         return dataclasses.replace(self, tallies=tallies)
 
-    def domains(self, model: Model) -> Model:
+    def _domains(self, model: Model) -> Model:
         return self.bijections
 
-    def densities(self, model: Model, tallies: Tallies | None) -> Model:
+    def _densities(self, model: Model, tallies: Tallies | None) -> Model:
         return self.priors
 
     def counting(self, evaluations: int) -> "FitResult":
@@ -353,7 +337,7 @@ class FitResult(Inference):
             found: the inference.
             model: where it is of another structure than what was learned.
         """
-        shared = found.fields_as(Inference)
+        shared = fields_as(found, Inference)
         shared["converged"] = self.converged and found.converged
         shared["message"] = self.message if found.converged else found.message
         if model is not None:
@@ -369,3 +353,20 @@ class FitResult(Inference):
         apart = starts_apart(self.trials, "were, after a few iterations,")
         parameters = html_table(self.model, self.bijections, self.priors)
         return in_html(described(self, apart or ""), parameters)
+
+
+def unlearned(
+    found: Inference, model: AbstractModel, maps: AbstractModel, priors: AbstractModel
+) -> FitResult:
+    """Inference at fixed parameters as a fit, with bijections and priors to go on with."""
+    return FitResult(
+        **fields_as(found, Inference),
+        model=model,
+        objective=-found.log_evidence - float(learned_with(model, priors)),
+        history=(),
+        n_iterations=0,
+        n_evaluations=0,
+        interrupted=False,
+        bijections=maps,
+        priors=priors,
+    )

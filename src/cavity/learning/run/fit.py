@@ -18,7 +18,7 @@ from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.methods.methods import PowerEP
 from cavity.learning.optimisers.lbfgs import Progress, completing
 from cavity.learning.progress.checkpoint import Searches, Store, open_for
-from cavity.learning.results.result import FitResult, Inference, starts_apart
+from cavity.learning.results.result import FitResult, Inference, fields_as, starts_apart
 from cavity.learning.results.unseen_periods import unseen_periods
 from cavity.learning.run.integrated import (
     LEARNED,
@@ -237,7 +237,7 @@ def learned_from(
     model, minimum, jitter = run.all(start, stages, jitter)
     known = KnownSites(run.sites, minimum if run.max_iterations else None, run.energy)
     inference = completing(lambda: infer_from(model, run.data, run.method, jitter, known))
-    shared = inference.fields_as(Inference)
+    shared = fields_as(inference, Inference)
     message = minimum.message if inference.converged else inference.message
     apart = starts_apart(minimum.ends)
     unseen = unseen_periods(model, run.data)

@@ -17,7 +17,7 @@ from cavity.learning.mcmc.run import Drawn, draw, weak_priors
 from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Progress
 from cavity.learning.progress.checkpoint import Searches, Store, open_for
-from cavity.learning.results.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference, fields_as
 from cavity.learning.results.unseen_periods import unseen_periods
 from cavity.learning.run.integrated import integrated_names
 from cavity.models.base import AbstractModel
@@ -93,7 +93,7 @@ def sample(
 
 def _result(drawn: Drawn, data: Data, maps: AbstractModel, priors: AbstractModel) -> FitResult:
     inference = from_draws(drawn)
-    shared = inference.fields_as(Inference)
+    shared = fields_as(inference, Inference)
     if drawn.interrupted:
         shared["message"] = f"{INTERRUPTED}: {inference.message}"
     unseen = unseen_periods(drawn.model, data)

@@ -16,7 +16,7 @@ from cavity.learning.data.validation import all_fixed
 from cavity.learning.infer import NumericalError, checked_start, infer_from, posterior_at
 from cavity.learning.methods.methods import PowerEP
 from cavity.learning.progress.checkpoint import Searches
-from cavity.learning.results.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference, unlearned
 from cavity.learning.run.fit import learned_from
 from cavity.learning.search.restarts import Restarts
 from cavity.learning.streaming.live_rows import LiveRows
@@ -96,7 +96,7 @@ def same_functions(data: Data) -> Data:
 def inferred(result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings) -> Found:
     """Inference at fixed parameters."""
     model, _, jitter = checked_start(model, data, result.jitter)
-    method, densities = PowerEP(), result.densities(model, data.seen)
+    method, densities = PowerEP(), result._densities(model, data.seen)
     problem = data.problem(model, method.approximation, jitter)
     zero = problem.empty_sites()
     if settings.one_pass and has_sites(zero):
@@ -108,7 +108,7 @@ def inferred(result: Inference, model: AbstractGP, data: Data, settings: UpdateS
     else:
         found = infer_from(model, data, method, jitter)
         problem = data.problem(model, method.approximation, found.jitter)
-    fit = FitResult.unlearned(found, model, result.domains(model), densities)
+    fit = unlearned(found, model, result._domains(model), densities)
     return Found(fit, data, problem, zero if found.found is None else found.found)
 
 
@@ -116,7 +116,7 @@ def learned(
     result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings
 ) -> Found | None:
     """The model with parameters learned; None where its evidence is undefined."""
-    maps, densities = result.domains(model), result.densities(model, data.seen)
+    maps, densities = result._domains(model), result._densities(model, data.seen)
     if settings.inducing == "keep":
         assert maps.inducing is not None
         held = all_fixed(maps.inducing)

@@ -13,7 +13,7 @@ from cavity.inference.graph.base import Messages
 from cavity.inference.past import Past
 from cavity.inference.solvers.convergence import EXACT
 from cavity.learning.data.scales import Tallies
-from cavity.learning.results.result import FitResult, Inference, Model
+from cavity.learning.results.result import FitResult, Inference, Model, fields_as
 from cavity.learning.streaming.live_rows import LiveRows
 from cavity.learning.streaming.record import noted
 from cavity.learning.streaming.scores import NO_SCORES, BatchScores
@@ -48,7 +48,7 @@ class UpdateResult(FitResult):
     live: LiveRows = dataclasses.field(repr=False)
 
     @property
-    def rows_so_far(self) -> int:
+    def _rows_so_far(self) -> int:
         return self.rows_seen
 
 
@@ -63,8 +63,8 @@ def as_update(
         live: the rows that are in memory.
         tallies: what was counted of all rows.
     """
-    fields = result.as_fit(tallies).fields_as(FitResult)
-    seen, none = result.rows_so_far, NO_SCORES
+    fields = fields_as(result._as_fit(tallies), FitResult)
+    seen, none = result._rows_so_far, NO_SCORES
     return UpdateResult(**fields, rows_seen=seen, lost=0.0, before=none, past=past, live=live)
 
 
@@ -79,7 +79,7 @@ class KeptResult(Inference):
 
     priors: PriorsOf | None = dataclasses.field(default=None, kw_only=True)
 
-    def densities(self, model: Model, tallies: Tallies | None) -> Model:
+    def _densities(self, model: Model, tallies: Tallies | None) -> Model:
         if self.priors is None or tallies is None:
             return flat(model)
         return self.priors(model, tallies)

@@ -16,7 +16,7 @@ from cavity.learning.data.batched import in_memory
 from cavity.learning.data.batches import Batches, BatchSource, as_batches, refuse_side
 from cavity.learning.data.scales import Tallies
 from cavity.learning.data.training_data import Data
-from cavity.learning.results.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference, fields_as
 from cavity.learning.streaming.found import (
     Found,
     as_before,
@@ -166,8 +166,8 @@ def _updated(result: Inference, given: LiveRows, settings: UpdateSettings) -> Up
     gone, kept = _forgotten(found, settings)
     fit = dataclasses.replace(found.result, tallies=tallies)
     return UpdateResult(
-        **fit.fields_as(FitResult),
-        rows_seen=result.rows_so_far + len(given),
+        **fields_as(fit, FitResult),
+        rows_seen=result._rows_so_far + len(given),
         lost=lost_by(found.problem, found.data.past),
         before=before,
         past=gone,

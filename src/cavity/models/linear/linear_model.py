@@ -35,7 +35,7 @@ from cavity.models.linear.checks import (
     checked_groups,
 )
 from cavity.models.linear.process import LinearProcess
-from cavity.models.posterior import Posterior
+from cavity.models.posterior import Posterior, posterior_of_functions
 from cavity.models.process import AbstractProcess
 from cavity.numerics.tree import named
 from cavity.numerics.types import Array, Float
@@ -312,4 +312,4 @@ class LinearModel(AbstractModel):
             shared_parameters(self.likelihood), range(weights, count), strict=True
         ):
             functions.append(part.process(edges[number].view, beliefs[number], rows))
-        return Posterior.of_functions(self, functions, rows, single=single)
+        return posterior_of_functions(self, functions, rows, single=single)

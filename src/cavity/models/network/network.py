@@ -33,7 +33,7 @@ from cavity.models.network.checks import (
 from cavity.models.network.graphs import LayerWeights, sited_graph, tied_graph, unwhitened
 from cavity.models.network.process import NetworkProcess
 from cavity.models.network.start import NetworkStart, random_weights
-from cavity.models.posterior import Posterior
+from cavity.models.posterior import Posterior, posterior_of_functions
 from cavity.models.process import AbstractProcess
 from cavity.numerics.types import Array, Float
 from cavity.parameters import fixed
@@ -337,7 +337,7 @@ class Network(AbstractModel):
             part.process(view, belief, rows)
             for part, view, belief in zip(parts, views[end:], q[end:], strict=True)
         ]
-        return Posterior.of_functions(self, (network, *own), rows, single=single)
+        return posterior_of_functions(self, (network, *own), rows, single=single)
 
 
 def random_start(model: Network, columns: int, seed: int = 0) -> NetworkStart:
