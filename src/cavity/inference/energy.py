@@ -102,14 +102,15 @@ class Graph(eqx.Module):
         )
 
     def only_factor(self) -> LocalFactor:
-        """The local factor of a graph that has one.
+        """The local factor of a graph whose other terms are exact priors of weights alone.
 
         Raises:
-            ValueError: for several factors.
+            ValueError: for several factors, and for regressions.
         """
-        if len(self.factors) != 1:
+        if len(self.factors) != 1 or self.regressions:
             raise ValueError(
-                f"this computation is for models with one factor, given {len(self.factors)}"
+                "this computation is for models with one factor, beside Gaussian priors of "
+                f"weights; given {len(self.factors) + len(self.regressions)}"
             )
         (factor,) = self.factors
         return factor

@@ -80,6 +80,10 @@ def _sweeps(
         swept, record = Parallel(graph, limits, kind.sweeps).run(sites)
     elif chained:
         raise ValueError("states in time move in parallel sweeps: leave batch=None")
+    elif not problem.scalar:
+        raise ValueError(
+            "sites on several weights at once move in parallel sweeps: leave batch=None"
+        )
     else:
         swept, record = Batches(graph, limits, kind.sweeps, batch=kind.batch).run(sites)
     swept = frozen(swept)

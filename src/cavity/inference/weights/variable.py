@@ -162,7 +162,10 @@ class Weights(AbstractProjectedVariable):
     def replace_rows(
         self, messages: Messages, index: Int[Array, " rows"], change: Messages
     ) -> Messages:
-        raise ValueError("weights move in parallel sweeps: leave batch=None")
+        raise ValueError(
+            "weights move in parallel sweeps, or with one row at a time: leave batch=None, or "
+            "give batch=1"
+        )
 
     def belief(self, messages: Any) -> DenseWeights | FactoredWeights:
         own = jnp.broadcast_to(messages.precision, messages.shift.shape)
