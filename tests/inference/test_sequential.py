@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import inducing, kernels, likelihoods
+from cavity import inducing, kernels, likelihoods, weights
 from cavity.inference.energy import beliefs, empty_sites, energy
 from cavity.inference.solvers.sequential import _one_by_one
 from cavity.inference.solvers.steps import run_sweeps
@@ -45,6 +45,50 @@ def test_jylanki_05_schedules_share_their_fixed_point(points, batch):
     assert_close(found.log_evidence, parallel.log_evidence, "factorised")
     for a, b in zip(found.posterior.marginals(X), parallel.posterior.marginals(X), strict=True):
         assert_close(a, b, "fixed_point")
+
+
+@pytest.mark.parametrize("shape", [(23, 3), (9, 14)], ids=["few weights", "many weights"])
+@pytest.mark.parametrize("power", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("noise", [likelihoods.Bernoulli(), likelihoods.StudentT(0.3, 4.0)])
+def test_rows_of_a_linear_model_in_turn(shape, power, noise):
+    """Gaussian priors of weights are exact, and no factor that rows would have to wait for."""
+    rng = np.random.default_rng(1)
+    inputs = rng.standard_normal(shape)
+    f = inputs[:, 0] - inputs[:, 1] + 0.5
+    y = f + 0.3 * rng.standard_t(3.0, len(f))
+    y = (y > 0.0).astype(float) if isinstance(noise, likelihoods.Bernoulli) else y
+    linear = cavity.LinearModel(weights.Gaussian(0.7), noise, intercept=True)
+    plain = cavity.PowerEP(step=1.0)
+    parallel = cavity.infer(linear, inputs, y, power=power, method=plain)
+    found = cavity.infer(linear, inputs, y, power=power, method=cavity.PowerEP(batch=1))
+    assert found.converged
+    assert found.sites.finished_by == "sequential sweeps"
+    assert_close(found.log_evidence, parallel.log_evidence, "factorised")
+    places = rng.standard_normal((4, shape[1]))
+    for a, b in zip(
+        found.posterior.marginals(places), parallel.posterior.marginals(places), strict=True
+    ):
+        assert_close(a, b, "fixed_point")
+    assert_close(found.leave_one_out(), parallel.leave_one_out(), "fixed_point")
+
+
+HEAVY = cavity.LinearModel(weights.StudentT(0.7, 4.0), likelihoods.Gaussian(0.1))
+PLAIN = cavity.LinearModel(weights.Gaussian(0.7), likelihoods.StudentT(0.3, 4.0))
+NETWORK = cavity.Network(2, weights.Gaussian(1.0), "erf", likelihoods.StudentT(0.3, 4.0))
+
+
+@pytest.mark.parametrize(
+    ("refused", "batch", "message"),
+    [
+        (HEAVY, 1, "one factor, beside Gaussian priors of weights; given 2"),
+        (PLAIN, 5, "leave batch=None, or give batch=1"),
+        (NETWORK, 1, "several weights at once move in parallel"),
+    ],
+    ids=["heavy prior", "minibatches", "network"],
+)
+def test_weights_that_wait_for_all_rows(refused, batch, message):
+    with pytest.raises(ValueError, match=message):
+        cavity.infer(refused, X, X[:, 0], power=1.0, method=cavity.PowerEP(batch=batch))
 
 
 @pytest.mark.parametrize("points", [None, POINTS], ids=["full", "sparse"])

@@ -1,4 +1,4 @@
-"""Improved marginals against the exact ones of three rows, by quadrature in three dimensions."""
+"""Improved marginals against exact ones of three rows, and against sums over dense grids."""
 
 import functools
 
@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import cavity
-from cavity import diagnostics, inducing, kernels, likelihoods
+from cavity import diagnostics, inducing, kernels, likelihoods, weights
 from tests.oracle import dense
 
 X = np.array([[0.0], [0.5], [2.0]])
@@ -117,3 +117,100 @@ def test_counts_with_exposures_and_what_does_not_suit():
     for places, message in ((X[:, 0], "matrix"), (X * np.nan, "X_new"), (X[:0], "row")):
         with pytest.raises(ValueError, match=message):
             diagnostics.improve_marginals(model, X, counts, places)
+
+
+def probit(z, y):
+    return stats.norm.logcdf((2.0 * y - 1.0) * z)
+
+
+def student(z, y):
+    return stats.t.logpdf(y, 4.0, z, 0.3)
+
+
+NODES = np.linspace(-12.0, 12.0, 4001)
+
+
+def log_ratios(mean, var, shift, precision, y, density, power):
+    r"""Logs of $E[(p / t)^a]$ of each row, with moments of $p^a$ times the cavity."""
+    z = mean[:, None] + np.sqrt(var)[:, None] * NODES
+    log = density(z, y[:, None]) - shift[:, None] * z + 0.5 * precision[:, None] * z**2
+    log = power * log - 0.5 * NODES**2
+    top = log.max(axis=1, keepdims=True)
+    each = np.exp(log - top)
+    mass = each.sum(axis=1)
+    first = np.sum(each * z, axis=1) / mass
+    second = np.sum(each * (z - first[:, None]) ** 2, axis=1) / mass
+    return np.log(mass) + top[:, 0], first, second
+
+
+def sites_of_rows(rows, y, prior, density, power):
+    """Sites of a linear model by damped sweeps with dense matrices, and the weights' belief."""
+    shift = precision = np.zeros(len(y))
+    for _ in range(400):
+        cov = np.linalg.inv(rows.T @ (precision[:, None] * rows) + np.diag(1.0 / prior))
+        mean = cov @ rows.T @ shift
+        at, var = rows @ mean, np.einsum("ni,ij,nj->n", rows, cov, rows)
+        _, first, second = log_ratios(at, var, shift, precision, y, density, power)
+        # what the tilted distribution has beyond the belief goes to the site
+        shift = shift + 0.5 * (first / second - at / var)
+        precision = precision + 0.5 * (1.0 / second - 1.0 / var)
+    return shift, precision, mean, cov
+
+
+@pytest.mark.parametrize("shape", [(12, 3), (6, 9)], ids=["few weights", "many weights"])
+@pytest.mark.parametrize(
+    ("density", "likelihood", "power"),
+    [(probit, likelihoods.Bernoulli(), 1.0), (student, likelihoods.StudentT(0.3, 4.0), 0.5)],
+    ids=["probit", "Student-t"],
+)
+def test_linear_models_with_gaussian_priors(shape, density, likelihood, power):
+    """Against sites and corrections that are sums over grids, with dense matrices."""
+    rng = np.random.default_rng(2)
+    rows = rng.standard_normal(shape)
+    y = rows[:, 0] - rows[:, 1] + 0.3 * rng.standard_t(3.0, shape[0])
+    y = (y > 0.0).astype(float) if density is probit else y
+    places = rng.standard_normal((2, shape[1]))
+    model = cavity.LinearModel(weights.Gaussian(1.5), likelihood, intercept=2.0)
+    found = diagnostics.improve_marginals(model, rows, y, places, power=power)
+    assert found.converged
+    rows, places = (np.column_stack([x, np.ones(len(x))]) for x in (rows, places))
+    prior = np.append(np.full(shape[1], 1.5), 2.0)
+    shift, precision, mean, cov = sites_of_rows(rows, y, prior, density, power)
+    at, var = rows @ mean, np.einsum("ni,ij,nj->n", rows, cov, rows)
+    for i, place in enumerate(places):
+        there, spread = place @ mean, place @ cov @ place
+        np.testing.assert_allclose(found.gaussian_mean[i], there, rtol=1e-6)
+        np.testing.assert_allclose(found.gaussian_var[i], spread, rtol=1e-6)
+        across = rows @ cov @ place
+        values = found.grid[i]
+        log = -0.5 * (values - there) ** 2 / spread
+        for j, value in enumerate(values):
+            moved, left = at + across * (value - there) / spread, var - across**2 / spread
+            ratios, _, _ = log_ratios(moved, left, shift, precision, y, density, power)
+            log[j] += np.sum(ratios) / power
+        log -= np.log(np.sum(np.exp(log - log.max())) * (values[1] - values[0])) + log.max()
+        inside = np.abs(values - there) < 4.0 * np.sqrt(spread)
+        np.testing.assert_allclose(found.log_density[i][inside], log[inside], atol=1e-5)
+
+
+def test_a_linear_model_of_labels_against_its_exact_posterior():
+    """Of two weights one is summed over a grid, for every value of their function at a place."""
+    rows, place = np.array([[1.0, 0.2], [0.8, -0.5], [0.3, 1.0]]), np.array([1.0, 0.3])
+    model = cavity.LinearModel(weights.Gaussian(9.0), likelihoods.Bernoulli(), intercept=False)
+    found = diagnostics.improve_marginals(model, rows, np.ones(3), place[None])
+    values = found.grid[0]
+    along, across = place / (place @ place), np.array([-place[1], place[0]])
+    w = values[:, None, None] * along + np.linspace(-25.0, 25.0, 2001)[:, None] * across
+    log = -np.sum(w**2, axis=2) / 18.0 + np.sum(stats.norm.logcdf(w @ rows.T), axis=2)
+    exact = np.sum(np.exp(log), axis=1)
+    exact /= np.sum(exact) * (values[1] - values[0])
+    old = stats.norm.pdf(values, found.gaussian_mean[0], np.sqrt(found.gaussian_var[0]))
+    improved = np.exp(found.log_density[0])
+    assert np.abs(old - exact).max() > 0.05 * exact.max()
+    assert np.abs(improved - exact).max() < 0.3 * np.abs(old - exact).max()
+
+
+def test_a_prior_that_has_sites_is_not_taken_for_the_rows():
+    model = cavity.LinearModel(weights.StudentT(0.7, 4.0), likelihoods.Gaussian(0.1))
+    with pytest.raises(ValueError, match="one factor, beside Gaussian priors of weights; given 2"):
+        diagnostics.improve_marginals(model, X, LABELS, PLACES)
