@@ -19,12 +19,12 @@ from cavity.inference.graph.rows import Rows
 from cavity.inference.solvers.driver import Limits
 from cavity.inference.solvers.parallel import Parallel, sweep
 from cavity.inference.variables.chain_messages import Chain
+from cavity.inference.variables.function_sites import FunctionSitesView
 from cavity.inference.variables.given import Given
 from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.inference.variables.inducing_view import OutputMean
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.term import WholeView
-from cavity.models.state_space.function_sites import FunctionSitesView
 from cavity.models.state_space.site_terms import TransitionTerm
 from cavity.models.state_space.site_views import AffineStateView, OneStateView, PairView, Start
 from tests.oracle import dense, kalman

@@ -117,11 +117,6 @@ class Problem(eqx.Module):
         return shapes_of(_layout, self)
 
     @property
-    def chained(self) -> bool:
-        """True if rows have sites on states in time, which depend on those of their neighbours."""
-        return self.layout.chained
-
-    @property
     def flat(self) -> bool:
         """True if variables with a flat prior need sites to have a proper belief at all."""
         return self.layout.flat
@@ -165,12 +160,12 @@ class Problem(eqx.Module):
     def empty_sites(self) -> Sites:
         """Sites of precision zero; a tree without leaves where every factor is exact.
 
-        Sites that an optimiser moves, sites of states in time, and sites that make flat priors
-        proper have their starting values instead.
+        Sites that an optimiser moves, sites on several values at once, and sites that make flat
+        priors proper have their starting values instead.
         """
         layout = self.layout
         started = any(map(is_started, jax.tree.leaves(layout.sites, is_leaf=is_started)))
-        if started or layout.chained or layout.flat:
+        if started or layout.flat or not layout.scalar:
             return _starting_sites(self)
         return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), layout.sites)
 
@@ -193,7 +188,6 @@ class Layout(NamedTuple):
 
     Attributes:
         sites: the shapes of its sites.
-        chained: whether variables are states in time.
         flat: whether variables have a flat prior.
         layered: whether factors see weights of several layers.
         scalar: whether all sites are scalar Gaussians.
@@ -201,7 +195,6 @@ class Layout(NamedTuple):
     """
 
     sites: Sites
-    chained: bool
     flat: bool
     layered: bool
     scalar: bool
@@ -213,7 +206,6 @@ def _layout(problem: Problem) -> Layout:
     views = [edge.view for edge in graph.edges]
     return Layout(
         sites=empty_sites(graph),
-        chained=any(variable.chained for variable in graph.variables),
         flat=any(variable.flat for variable in graph.variables),
         layered=any(view.layered for view in views),
         scalar=all(view.scalar for view in views),

@@ -115,8 +115,8 @@ def find_fixed_point(
         return _damped(search)
     if problem.flat:
         return _weight_sites(search, quick=quick)
-    if solver.rungs and problem.chained:
-        return _chained(search)
+    if solver.rungs and not problem.scalar:
+        return _on_several_values(search, first)
     if "Newton's method" not in solver.rungs or problem.blocked:
         accepted = is_accepted(problem, solver, residual, skipped)
         return swept, dataclasses.replace(report, converged=accepted)
@@ -169,12 +169,15 @@ def _ladder(problem: Problem, solver: FixedPointSolver) -> Iterator[tuple[Rung, 
     return ((rung, name) for name, rung in rungs if name in solver.rungs)
 
 
-def _chained(search: _Search) -> Found:
-    """Descent on the variational bound at power 0, or damped sweeps, for states in time."""
-    problem, solver, zero, swept, report = search
+def _on_several_values(search: _Search, first: Sites) -> Found:
+    """Descent on the variational bound at power 0, or damped sweeps from where sweeps began.
+
+    Those of sites on several values: states in time, inducing variables of functions of them.
+    """
+    problem, solver, _, swept, report = search
     if not problem.variational or "line search" not in solver.rungs:
-        return _damped(search)
-    lower, record = run_sweeps(problem, solver, zero, downhill=True)
+        return _damped(search._replace(zero=first))
+    lower, record = run_sweeps(problem, solver, first, downhill=True)
     sweeps, residual = report.sweeps + int(record.sweeps), float(record.residual)
     accepted = is_accepted(problem, solver, residual, float(record.skipped))
     if not (accepted or residual < report.residual):
@@ -184,7 +187,7 @@ def _chained(search: _Search) -> Found:
 
 
 def _damped(search: _Search) -> Found:
-    """Sweeps of fixed short steps until near, then the usual ones: classes, weights and states.
+    """Sweeps of fixed short steps until near, then the usual ones: all but scalar sites.
 
     Where these do not settle either, the sites are those of all attempts with the least residual.
     Newton's method needs messages that are linear in the sites, and projections of variables.

@@ -39,7 +39,6 @@ from cavity.learning.data.validation import (
     check_model,
     check_order,
     check_outputs,
-    check_row_weights,
     check_volume,
 )
 from cavity.learning.methods.base import AbstractMethod
@@ -227,7 +226,6 @@ def as_training_data(
         rows = model.row_data(rows, len(np.asarray(y)))
         data = prepare(*in_memory(X, y), power=power, blocks=blocks, rows=rows, missing=missing)
         model.check_power(data.rows, data.power, method.approximation)
-        check_row_weights(data, method)
         return data.with_power_traced() if _has_one_program(model) else data
     batches = X if isinstance(X, BatchedData) else as_batches(X)
     refuse_side(rows)

@@ -69,15 +69,6 @@ def check_approximation(model: AbstractModel, method: AbstractMethod) -> None:
     model.check_approximation(approximation, natural=natural)
 
 
-def check_row_weights(data: Data, method: AbstractMethod) -> None:
-    """Raises ValueError for weights of rows whose own variables have sites matched by sweeps."""
-    if data.rows.weighted and method.solver.rowwise:
-        raise ValueError(
-            "a row that stands for several has one latent input for all of them, which "
-            "input_sites=True matches once: leave the weights out, or input_sites=False"
-        )
-
-
 def check_volume(model: AbstractModel, method: AbstractMethod, power: ArrayLike) -> None:
     """Raises ValueError for residuals with a volume of their own where there can be none."""
     if method.approximation.volume is None:

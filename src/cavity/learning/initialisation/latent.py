@@ -8,6 +8,9 @@ import numpy as np
 from cavity.inducing.base import Points
 from cavity.inference.energy import Sites
 from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.sites import BlockSites
+from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inputs import InputMoments
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.inducing_points import select_inducing
@@ -78,3 +81,20 @@ def with_sites(stores: Sites, count: int) -> Sites:
     ((tied, moments),) = stores
     present = (jnp.arange(len(moments.mean)) < count)[:, None]
     return ((tied, moments.sites(present.astype(moments.mean.dtype))),)
+
+
+def with_row_sites(belief: InducingBelief, moments: InputMoments, count: int) -> Sites:
+    """Sites of every row that make a belief about inducing variables, and the inputs' posteriors.
+
+    Args:
+        belief: of which every row has an equal share.
+        moments: posteriors of the latent inputs, padding included.
+        count: rows without padding.
+    """
+    present = (jnp.arange(len(moments.mean)) < count)[:, None].astype(moments.mean.dtype)
+    mean, cov = belief.dense()
+    precision = jnp.linalg.inv(cov)
+    share = (present / count)[:, :, None]
+    shift = share * jnp.einsum("pij,pj->pi", precision, mean)
+    functions = BlockSites(shift, share[..., None] * (precision - jnp.eye(mean.shape[1])))
+    return ((functions, moments.sites(present)),)

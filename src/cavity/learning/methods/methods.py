@@ -42,8 +42,10 @@ class PowerEP(AbstractMethod):
         max_sweeps: sweeps at the most.
         batch: rows whose sites move together; None for all of them (parallel sweeps). With 1
             sweeps are sequential: every site sees the ones before it, through rank-one updates.
-        exact: use the closed form of Gaussian factors; False sweeps for them too. Rows of a
-            state-space model then have sites on inducing variables and states.
+        exact: use the closed form of Gaussian factors; False sweeps for them too. Rows of a deep
+            GP then have sites on the inducing variables of every layer, with any likelihood; those
+            of a latent-variable or state-space model on inducing variables and on latent inputs or
+            states. They take a matrix for every row and function: for up to some hundred rows.
         fallback: go on where sweeps fail.
         interleaved: learning does not wait for sites to converge, but makes so many steps of Adam,
             each after an update of the sites (of `batch` rows, drawn anew, where that is given);

@@ -11,7 +11,12 @@ from cavity.inference.energy import Sites
 from cavity.inference.propagation import Moments
 from cavity.inference.variables.inputs import InputMoments
 from cavity.learning.initialisation.deep import tied_site
-from cavity.learning.initialisation.latent import LatentStart, latent_starts, with_sites
+from cavity.learning.initialisation.latent import (
+    LatentStart,
+    latent_starts,
+    with_row_sites,
+    with_sites,
+)
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.learning.plans.trials import best_of
@@ -64,7 +69,8 @@ def fit_latent(
     exact, seed = asked.likelihood.gaussian_noise is not None, asked.seed
     if method is None:
         method = PowerEP() if exact else TiedPowerEP(propagation=Moments())
-    if asked.encoder and method.solver.rowwise:
+    rows_sites = not method.approximation.tied and not method.approximation.closed_form
+    if asked.encoder and (rows_sites or method.solver.rowwise):
         raise ValueError(
             "an encoder takes the place of sites on latent inputs: give encoder=False or a method "
             "without input_sites"
@@ -75,6 +81,8 @@ def fit_latent(
         some = _some_rows(Y, seed)
     elif method.solver.rowwise:
         first = dataclasses.replace(method, input_sites=False)
+    elif rows_sites:
+        first = PowerEP() if exact else TiedPowerEP(propagation=Moments())
     starts = latent_starts(asked, some)
     run = fits(None, Y, {"power": 0.0, "missing": "skip"} | options, checkpoint)
     how: dict[str, Any] = {"first": first, "some": some, "budget": max_iterations}
@@ -141,11 +149,14 @@ def _some_rows(Y: np.ndarray, seed: int) -> np.ndarray:
 def _next_sites(result: FitResult, Y: np.ndarray, method: AbstractMethod) -> Sites:
     """The sites that learning by another method goes on from."""
     posterior: LatentPosterior = result.posterior
+    process = cast(TakesGaussianInputs, posterior.functions.layers[0].process)
+    belief, count = process.sparse_functions()[0][1], int(posterior.count)
     if method.training.steps is None:
         assert result.found is not None
-        return with_sites(result.found, int(posterior.count))
-    process = cast(TakesGaussianInputs, posterior.functions.layers[0].process)
-    tied = tied_site(process.sparse_functions()[0][1])
+        if method.approximation.tied:
+            return with_sites(result.found, count)
+        return with_row_sites(belief, result.found[0][-1], count)
+    tied = tied_site(belief)
     if posterior.encoder is not None:
         return ((tied, None),)
     mean, var = posterior.transform(Y)

@@ -15,24 +15,30 @@ from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.local import LocalFactor
-from cavity.inference.factors.slots import (
-    Conditional,
-    Tied,
-    Variational,
-)
+from cavity.inference.factors.slots import Conditional, ObservedRows, Variational
 from cavity.inference.graph.rows import Rows
 from cavity.inference.hidden_sites import ConditionalView
 from cavity.inference.propagation import Nodes
 from cavity.inference.variables.given import Given
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel, GraphSettings
 from cavity.models.deep.families import FAMILIES, check_nodes, layered_graph
+from cavity.models.deep.function_edges import (
+    Around,
+    check_memory,
+    messages_around,
+    private_edges,
+    tied_edges,
+)
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.posterior import DeepPosterior
-from cavity.models.deep.term import DeepTerm, WholeView
+from cavity.models.deep.term import DeepTerm
 from cavity.models.inputs.views import FreeInputs
+from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
+from cavity.numerics.types import Array, Float
 
 # Deviations of the inducing variables of inner layers that a search starts from.
 INNER_DEVIATION = 0.1
@@ -45,9 +51,9 @@ class DeepGP(AbstractModel):
     \mathbf x$, and $y \sim p(y \mid \mathbf f_L(\mathbf h_{L-1}))$. The posterior keeps hidden
     values at the model's own conditional and has one Gaussian for the inducing variables of each
     function, found by `cavity.TiedPowerEP()`, whose `propagation` says how Gaussians go through
-    layers. With Gaussian noise in every layer, `cavity.PowerEP(hidden=...)` has Gaussians for the
-    hidden values of every row instead, of which an optimiser finds the best. One layer is the
-    sparse GP.
+    layers; `cavity.PowerEP(exact=False)` has a site of every row on them, for some hundred rows.
+    With Gaussian noise in every layer, `cavity.PowerEP(hidden=...)` has Gaussians for the hidden
+    values of every row instead, of which an optimiser finds the best. One layer is the sparse GP.
 
     With latent inputs, $\mathbf h_0 = (\mathbf x, \mathbf w)$ where $\mathbf w \sim \mathcal N(0,
     \mathbf I)$ for every row, so that the density of y at one x may have any shape, also with one
@@ -137,8 +143,11 @@ class DeepGP(AbstractModel):
                 "natural-gradient steps are for one layer: in several they leave inner functions "
                 "without precision; leave natural=None"
             )
+        if approximation.hidden is not None:
+            self._check_family(approximation, approximation.hidden)
+            return
         if not approximation.tied:
-            self._check_family(approximation)
+            self._check_private(approximation)
             return
         tied = cast(TiedPowerMeans, approximation)
         if self.latent_inputs:
@@ -156,15 +165,24 @@ class DeepGP(AbstractModel):
                     f"noise_variance, or {remedy}"
                 )
 
-    def _check_family(self, approximation: AbstractApproximation) -> None:
-        """Raises ValueError where hidden values can have no posterior of their own."""
+    def _check_private(self, approximation: AbstractApproximation) -> None:
+        """Raises ValueError where rows can have no sites of their own."""
         at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
-        if not at_cavity or approximation.hidden is None:
+        if not at_cavity or approximation.closed_form:
             raise ValueError(
                 "a deep GP has one site for all rows on the inducing variables of each function: "
-                "give method=cavity.TiedPowerEP(); or, with Gaussian noise, posteriors of its "
-                "own hidden values, such as method=cavity.PowerEP(hidden='factorised')"
+                "give method=cavity.TiedPowerEP(); cavity.PowerEP(exact=False) for one of every "
+                "row; or, with Gaussian noise, posteriors of its own hidden values, such as "
+                "method=cavity.PowerEP(hidden='factorised')"
             )
+        if self.latent_inputs:
+            raise ValueError(
+                "a deep GP with latent inputs needs method=cavity.TiedPowerEP(): sites of every "
+                "row are for known inputs"
+            )
+
+    def _check_family(self, approximation: AbstractApproximation, hidden: str) -> None:
+        """Raises ValueError where hidden values can have no posterior of their own."""
         if self.latent_inputs:
             raise ValueError(
                 "a deep GP with latent inputs needs method=cavity.TiedPowerEP(): families of "
@@ -177,42 +195,57 @@ class DeepGP(AbstractModel):
                 f"{type(self.likelihood).__name__} give method=cavity.TiedPowerEP()"
             )
         self._check_noise("have no other posterior", "method=cavity.TiedPowerEP()")
-        check_nodes(self.layers, FAMILIES[approximation.hidden])
+        check_nodes(self.layers, FAMILIES[hidden])
+
+    def check_power(self, rows: Rows, power: Power, approximation: AbstractApproximation) -> None:
+        if approximation.hidden is None and not approximation.tied:
+            check_memory(self.layers, rows.y.shape[0], "method=cavity.TiedPowerEP()")
 
     def graph(self, rows: Rows, settings: GraphSettings) -> Graph:
         power, approximation, jitter, chunk, _, scale = settings
-        if not approximation.tied:
+        if approximation.hidden is not None:
             noise = capability(self.likelihood, GaussianInLatent)
-            family = FAMILIES[approximation.hidden or "factorised"]
             assert noise is not None
-            outputs = noise.noise_variance
+            family, outputs = FAMILIES[approximation.hidden], noise.noise_variance
             return layered_graph(self.layers, outputs, family, rows, power, jitter)
         rows = rows.numbered()
-        total = settings.observed(rows)
         views = tuple(layer.views(jitter) for layer in self.layers)
-        edges: list[Edge] = []
-        for number, (layer, own) in enumerate(zip(self.layers, views, strict=True), 1):
-            last, first = number == len(self.layers), 0
-            for view in own:
-                size, count = view.inducing.size, view.mean.outputs
-                counts = jnp.full(count, total.any_output)
-                if last and self.likelihood.latents == 1:
-                    counts = total.per_output[first : first + count]
-                start = None if last else (layer.starting_mean(view, first), INNER_DEVIATION)
-                slots = Tied(size, counts, start)
-                edges.append(Edge(len(edges), WholeView(), slots))
-                first += count
-        tied = cast(TiedPowerMeans, approximation)
+        functions = tuple(view for own in views for view in own)
+        total, starts = self._counts(settings.observed(rows)), self._starts(views)
+        if approximation.tied:
+            inducing = tied_edges(functions, total, starts)
+        else:
+            own = [None if start is None else messages_around(start) for start in starts]
+            inducing = private_edges(functions, own)
+        edges, how = list(inducing.edges), _deep_settings(approximation)
         hidden = sum(layer.width for layer in self.layers[:-1])
-        latent, sited = self.latent_inputs > 0, tied.hidden_sites and hidden > 0
+        latent, sited = self.latent_inputs > 0, how.hidden_sites and hidden > 0
         if latent:
             edges.append(Edge(len(edges), FreeInputs(self.latent_inputs), Variational()))
         if sited:
             edges.append(Edge(len(edges), ConditionalView(), Conditional(hidden)))
-        term = DeepTerm(self.layers, views, self.likelihood, tied.propagation, latent, sited)
+        term = DeepTerm(self.layers, views, self.likelihood, how.propagation, latent, sited)
         factor = LocalFactor(tuple(edges), rows, chunk, term, power, scale=scale)
-        functions = tuple(view for own in views for view in own)
-        return Graph(tuple(Given() for _ in edges), factors=(factor,), functions=functions)
+        rest = (Given(),) * (len(edges) - len(functions))
+        return Graph((*inducing.variables, *rest), factors=(factor,), functions=functions)
+
+    def _counts(self, total: ObservedRows) -> Float[Array, " W"]:
+        """The numbers of observed rows that the functions of all layers see."""
+        inner = jnp.full(sum(layer.width for layer in self.layers[:-1]), total.any_output)
+        last = total.per_output
+        if self.likelihood.latents > 1:
+            last = jnp.full(self.layers[-1].width, total.any_output)
+        return jnp.concatenate([inner, last])
+
+    def _starts(self, views: Sequence[Sequence[InducingView]]) -> list[Around | None]:
+        """Beliefs about inducing variables that a search starts from, per view."""
+        starts: list[Around | None] = []
+        for layer, own in zip(self.layers[:-1], views, strict=False):
+            first = 0
+            for view in own:
+                starts.append((layer.starting_mean(view, first), INNER_DEVIATION))
+                first += view.mean.outputs
+        return [*starts, *[None] * len(views[-1])]
 
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> DeepPosterior:
         beliefs, layers, first = graph.function_beliefs(q), [], 0
@@ -257,3 +290,10 @@ def _check_latent(approximation: TiedPowerMeans, *, natural: bool) -> None:
 def layer_name(i: int, count: int) -> str:
     """Name of a layer in messages."""
     return f"layer {i + 1} of {count}"
+
+
+def _deep_settings(approximation: AbstractApproximation) -> TiedPowerMeans:
+    """Settings of propagation, which tied sites have; for sites of rows, points that they keep."""
+    if approximation.tied:
+        return cast(TiedPowerMeans, approximation)
+    return TiedPowerMeans(propagation=Nodes(kept=True))

@@ -5,13 +5,17 @@ factor of the inducing variables of every layer:
 
 $$\log M_a = \tfrac1a \log \mathbb E_{\text{cavities}}\Big[\prod_p p(y_p \mid f_p)^a\Big]$$
 
-where f is the output of the last layer after propagation through those below. Latent inputs have a
+where f is the output of the last layer after propagation through those below, by cavities that all
+rows share or that each row has for itself. Latent inputs have a
 variational posterior, over which $\log M_a$ is averaged.
 
 References:
     Bui (2017), S59, S60, S62.
 """
 
+import abc
+import typing
+from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
 import equinox as eqx
@@ -22,7 +26,7 @@ import numpy as np
 from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
 from cavity.inference.factors.tied import TiedCavity
 from cavity.inference.graph.base import AbstractView
-from cavity.inference.graph.marginals import MeanRoot, Moments, ScaledSite, SharedMarginal
+from cavity.inference.graph.marginals import Latent, MeanRoot, Moments, ScaledSite, SharedMarginal
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.hidden_sites import propagate_sited
@@ -35,6 +39,9 @@ from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import log_power_mean
 from cavity.numerics.types import Array, Float
+
+# Of the inducing variables of functions.
+Beliefs = Sequence[InducingBelief]
 
 
 class WholeView(AbstractView[TiedCavity]):
@@ -54,7 +61,63 @@ class WholeView(AbstractView[TiedCavity]):
         return SharedMarginal(MeanRoot(*moments))
 
 
-class DeepTerm(AbstractDifferentiatedTerm):
+class AbstractFunctionTerm(AbstractDifferentiatedTerm):
+    """Terms of functions under cavities of their inducing variables, and of what else rows see.
+
+    All rows share a cavity of the inducing variables, or each row has its own.
+
+    To implement:
+        `count`, and `terms(functions, others, rows, power)`.
+    """
+
+    joint: ClassVar[bool] = True
+
+    @property
+    @abc.abstractmethod
+    def count(self) -> int:
+        """The number of edges to inducing variables, which come first."""
+
+    @abc.abstractmethod
+    def terms(
+        self, functions: Beliefs, others: tuple[Any, ...], rows: Rows, power: Power
+    ) -> Float[Array, " N"]:
+        """The log power mean of every row.
+
+        Args:
+            functions: cavities of inducing variables, those of all rows.
+            others: the cavities of what else rows see.
+            rows: the data.
+            power: the power.
+        """
+
+    @typing.final
+    def stationary(self, power: Power) -> bool:
+        return True
+
+    @typing.final
+    def log_mean(self, latents: tuple[Any, ...], rows: Rows, power: Power) -> Array:
+        functions, others = latents[: self.count], latents[self.count :]
+        if functions and functions[0].mean.ndim == 3:
+            return self._row_terms(functions, others, rows, power)[:, None]
+        return self.terms([_belief(f) for f in functions], others, rows, power)[:, None]
+
+    def _row_terms(
+        self, functions: tuple[Latent, ...], others: tuple[Latent, ...], rows: Rows, power: Power
+    ) -> Float[Array, " N"]:
+        """The terms of rows that have a cavity of the functions each."""
+        moments = tuple((f.mean, jnp.linalg.cholesky(f.var)) for f in functions)
+
+        def one(row: Rows, functions: tuple, others: tuple) -> Array:
+            row, others = jax.tree.map(lambda x: x[None], (row, others))
+            zero = jnp.zeros((), row.y.dtype)
+            own = [_belief(MeanRoot(mean, jnp.swapaxes(L, 1, 2))) for mean, L in functions]
+            own_others = tuple(Latent(mean, var, zero) for mean, var in others)
+            return self.terms(own, own_others, row, power)[0]
+
+        return jax.vmap(one)(rows, moments, tuple((s.mean, s.var) for s in others))
+
+
+class DeepTerm(AbstractFunctionTerm):
     """The log power mean of a likelihood at the end of layers.
 
     Attributes:
@@ -74,25 +137,25 @@ class DeepTerm(AbstractDifferentiatedTerm):
     latent_inputs: bool = eqx.field(static=True, default=False)
     hidden_sites: bool = eqx.field(static=True, default=False)
 
-    joint: ClassVar[bool] = True
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.views))
 
-    def stationary(self, power: Power) -> bool:
-        return True
-
-    def log_mean(self, latents: tuple[Any, ...], rows: Rows, power: Power) -> Array:
-        count = sum(map(len, self.views))
-        layers = self.processes([shared_belief(seen) for seen in latents[:count]])
-        sites = latents[-1] if self.hidden_sites else None
+    def terms(
+        self, functions: Beliefs, others: tuple[Any, ...], rows: Rows, power: Power
+    ) -> Float[Array, " N"]:
+        layers = self.processes(functions)
+        sites = others[-1] if self.hidden_sites else None
         if not self.latent_inputs:
-            return self._at_inputs(layers, rows, power, sites, None)[:, None]
-        mean, var, _ = latents[count]
+            return self._at_inputs(layers, rows, power, sites, None)
+        mean, var, _ = others[0]
         z, log_weights = self.propagation.points(mean.shape[1], len(mean), rows.index, mean.dtype)
         first = (mean + safe_sqrt(var) * z).reshape(-1, mean.shape[1])
         rows, sites = jax.tree.map(
             lambda a: jnp.tile(a, (len(z),) + (1,) * (a.ndim - 1)), (rows, sites)
         )
         terms = self._at_inputs(layers, rows, power, sites, first).reshape(len(z), -1)
-        return (jnp.exp(log_weights) @ terms)[:, None]
+        return jnp.exp(log_weights) @ terms
 
     def _at_inputs(
         self,
@@ -117,7 +180,7 @@ class DeepTerm(AbstractDifferentiatedTerm):
         weights = jnp.broadcast_to(log_weights[:, None], terms.shape)
         return log_power_mean(terms, weights, power)
 
-    def processes(self, beliefs: list[InducingBelief]) -> tuple[LayerProcess, ...]:
+    def processes(self, beliefs: Beliefs) -> tuple[LayerProcess, ...]:
         """The functions of every layer under beliefs about all inducing variables."""
         ends = np.cumsum([len(views) for views in self.views])
         triples = zip(self.layers, self.views, ends, strict=True)
@@ -146,7 +209,7 @@ def terms_at(
     return jnp.sum(rows.observed * each, axis=2)
 
 
-def shared_belief(seen: MeanRoot) -> InducingBelief:
-    """A cavity that all rows share as a belief, whose marginals a process gives."""
+def _belief(seen: MeanRoot) -> InducingBelief:
+    """A cavity as a belief, whose marginals a process gives."""
     zero = jnp.zeros((), seen.mean.dtype)
     return InducingBelief(seen.mean[:, None, :], seen.root, zero, as_forms=True)

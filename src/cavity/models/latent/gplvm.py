@@ -11,12 +11,12 @@ from cavity.inference.approximations.approximations import (
     AbstractApproximation,
     TiedPowerMeans,
 )
+from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.local import LocalFactor
 from cavity.inference.factors.slots import (
     Private,
-    Tied,
     Variational,
 )
 from cavity.inference.factors.stored import StoredInputs
@@ -32,14 +32,20 @@ from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Zero
 from cavity.models.base import AbstractModel, GraphSettings
+from cavity.models.deep.function_edges import (
+    check_memory,
+    messages_around,
+    private_edges,
+    tied_edges,
+)
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.posterior import DeepPosterior
 from cavity.models.deep.regression import regression
-from cavity.models.deep.term import WholeView
 from cavity.models.inputs.encoder import SiteEncoder
 from cavity.models.inputs.views import EncodedInputs, FreeInputs, KnownOutputs, standardised
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.models.latent.term import LatentInputTerm
+from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float
 
@@ -58,7 +64,9 @@ class GPLVM(AbstractModel):
     With Gaussian noise and `method=cavity.PowerEP()` inducing variables are in closed form and an
     optimiser moves a Gaussian for every latent input; at power 0 the evidence is a lower bound.
     `cavity.TiedPowerEP()` takes every likelihood and minibatches; with `input_sites=True` it has
-    a site on every latent input.
+    a site on every latent input. `cavity.PowerEP(exact=False)` has sites of every row on the
+    inducing variables as well, for some hundred rows and likelihoods of all kinds; sweeps settle
+    from sites of another posterior, such as `cavity.estimators.GPEmbedding` starts from.
 
     Args:
         kernel: covariance function of all outputs, of the latent inputs.
@@ -179,25 +187,49 @@ class GPLVM(AbstractModel):
                 "natural-gradient steps would leave free latent inputs where they are: give the "
                 "model an encoder, or leave natural=None"
             )
-        if approximation.tied:
-            tied = cast(TiedPowerMeans, approximation)
-            if tied.input_sites and (self.encoder is not None or self.point_estimates):
-                raise ValueError(
-                    "an encoder or point estimates take the place of sites on latent inputs: "
-                    "leave input_sites=False"
-                )
-            return
-        exact = capability(self.likelihood, GaussianInLatent) is not None
-        if not (exact and approximation.closed_form):
+        closed = self._closed_form(approximation)
+        at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
+        if not closed and (approximation.closed_form or not at_cavity):
             raise ValueError(
                 f"a GPLVM with the likelihood {type(self.likelihood).__name__} needs "
-                "method=cavity.TiedPowerEP(): closed forms are for Gaussian noise and PowerEP()"
+                "method=cavity.TiedPowerEP(), or cavity.PowerEP(exact=False) with sites of every "
+                "row: closed forms are for Gaussian noise"
             )
-        if not self.mean.constant:
+        taken = self.encoder is not None or self.point_estimates
+        if taken and self._input_sites(approximation):
+            raise ValueError(
+                "an encoder or point estimates take the place of sites on latent inputs: give "
+                "TiedPowerEP() and leave input_sites=False"
+            )
+        if closed and not self.mean.constant:
             raise ValueError(
                 "closed forms of a GPLVM are for a mean that is the same everywhere: give "
                 "method=cavity.TiedPowerEP(propagation=cavity.fitting.Moments())"
             )
+
+    def check_power(self, rows: Rows, power: Power, approximation: AbstractApproximation) -> None:
+        if not self._input_sites(approximation):
+            return
+        if rows.weighted:
+            raise ValueError(
+                "a row that stands for several has one latent input for all of them, which a "
+                "site of the row matches once: leave the weights out, or give TiedPowerEP() and "
+                "leave input_sites=False"
+            )
+        if not approximation.tied:
+            remedy = "method=cavity.TiedPowerEP(input_sites=True)"
+            check_memory((self._layer(rows.y.shape[-1]),), rows.y.shape[0], remedy)
+
+    def _closed_form(self, approximation: AbstractApproximation) -> bool:
+        """True if rows send exact messages to the inducing variables."""
+        gaussian = self.likelihood.gaussian_noise is not None
+        return not approximation.tied and approximation.closed_form and gaussian
+
+    def _input_sites(self, approximation: AbstractApproximation) -> bool:
+        """True if latent inputs have sites in the place of variational posteriors."""
+        if not approximation.tied:
+            return not self._closed_form(approximation)
+        return cast(TiedPowerMeans, approximation).input_sites
 
     def graph(self, rows: Rows, settings: GraphSettings) -> Graph:
         power, approximation, jitter, chunk, _, scale = settings
@@ -206,7 +238,7 @@ class GPLVM(AbstractModel):
         (view,) = layer.views(jitter)
         inputs = self._inputs()
         slots = Variational(self.point_estimates)
-        if not approximation.tied:
+        if self._closed_form(approximation):
             noise = capability(self.likelihood, GaussianInLatent)
             assert noise is not None
             sight = KnownOutputs(inputs)
@@ -218,20 +250,19 @@ class GPLVM(AbstractModel):
                 stored=(StoredInputs(view=inputs, slots=slots, rows=rows),),
                 functions=(view,),
             )
-        tied = cast(TiedPowerMeans, approximation)
-        total = settings.observed(rows)
-        private = tied.input_sites
         start = self._start(rows, view, inputs)
-        edges = (
-            Edge(0, WholeView(), Tied(self.inducing.size, total.per_output, start)),
-            Edge(1, inputs, Private() if private else slots),
-        )
-        term = LatentInputTerm(
-            layer, (view,), self.likelihood, tied.propagation, averaged=not private
-        )
+        if approximation.tied:
+            functions = tied_edges((view,), settings.observed(rows).per_output, [start])
+            propagation = cast(TiedPowerMeans, approximation).propagation
+        else:
+            functions = private_edges((view,), [messages_around(start)])
+            propagation = Moments()
+        private = self._input_sites(approximation)
+        edges = (*functions.edges, Edge(1, inputs, Private() if private else slots))
+        term = LatentInputTerm(layer, (view,), self.likelihood, propagation, averaged=not private)
         size = rows.y.shape[0] if private else chunk
         factor = LocalFactor(edges, rows, size, term, power, scale=scale)
-        variables = (Given(), Inputs() if private else Given())
+        variables = (*functions.variables, Inputs() if private else Given())
         return Graph(variables, factors=(factor,), functions=(view,))
 
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> LatentPosterior:

@@ -13,24 +13,23 @@ References:
     Bui (2017), S47, S49 and S50; van der Wilk (2018), item 79.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 
-from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
 from cavity.inference.graph.rows import Rows
 from cavity.inference.propagation import AbstractPropagation, LayerFunctions, Spread
 from cavity.inference.variables.inducing_view import InducingView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import Layer
-from cavity.models.deep.term import shared_belief, terms_at
+from cavity.models.deep.term import AbstractFunctionTerm, Beliefs, terms_at
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import log_power_mean
 from cavity.numerics.types import Array, Float
 
 
-class LatentInputTerm(AbstractDifferentiatedTerm):
+class LatentInputTerm(AbstractFunctionTerm):
     """The log power mean of a likelihood of functions at a latent input.
 
     Attributes:
@@ -47,23 +46,24 @@ class LatentInputTerm(AbstractDifferentiatedTerm):
     propagation: AbstractPropagation
     averaged: bool = eqx.field(static=True)
 
-    joint: ClassVar[bool] = True
+    @property
+    def count(self) -> int:
+        return len(self.views)
 
-    def stationary(self, power: Power) -> bool:
-        return True
-
-    def log_mean(self, latents: tuple[Any, ...], rows: Rows, power: Power) -> Array:
-        *functions, x = latents
-        layer = self.layer.process(self.views, [shared_belief(seen) for seen in functions])
+    def terms(
+        self, functions: Beliefs, others: tuple[Any, ...], rows: Rows, power: Power
+    ) -> Float[Array, " N"]:
+        (x,) = others
+        layer = self.layer.process(self.views, functions)
         inputs = Spread(x.mean[None], x.var[None])
         how = (self.likelihood, self.propagation)
         if self.averaged:
-            return averaged_term(layer, *how, inputs, rows, power)[:, None]
+            return averaged_term(layer, *how, inputs, rows, power)
         z, log_weights = points_of(self.propagation, inputs, rows)
         values = self.propagation.through(layer, inputs, rows.x, z)
         terms = terms_at(self.likelihood, values, rows, power)
         weights = jnp.broadcast_to(log_weights[:, None], terms.shape)
-        return log_power_mean(terms, weights, power)[:, None]
+        return log_power_mean(terms, weights, power)
 
 
 def averaged_term(

@@ -31,6 +31,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Identity
 from cavity.models.base import AbstractModel, GraphSettings
+from cavity.models.deep.function_edges import check_memory
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.regression import ProcessNoise, regression
 from cavity.models.inputs.views import standardised
@@ -39,7 +40,6 @@ from cavity.models.state_space.emission import AbstractEmission, AffineEmission,
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.models.state_space.site_checks import (
     check_last_states,
-    check_memory,
     check_method,
     check_single_terms,
 )
@@ -228,7 +228,8 @@ class GPSSM(AbstractModel):
         if approximation.closed_form or approximation.hidden == "conditional":
             return
         if not approximation.tied:
-            check_memory((self.transition, *self.emission.layers), rows.y.shape[0])
+            remedy = "method=cavity.TiedPowerEP(input_sites=True)"
+            check_memory((self.transition, *self.emission.layers), rows.y.shape[0], remedy)
         if not is_exactly(power, 1.0):
             return
         if approximation.tied and not cast(TiedPowerMeans, approximation).input_sites:

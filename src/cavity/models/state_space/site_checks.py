@@ -1,6 +1,5 @@
 """Data that sites on states are not for: refused by name."""
 
-from collections.abc import Sequence
 from typing import cast
 
 import jax.numpy as jnp
@@ -10,26 +9,7 @@ from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.chain import links_of
-from cavity.models.deep.layer import Layer
 from cavity.numerics.text import plural
-
-# Copies of the sites that a search holds: its iterates, images and the differences of these that
-# extrapolation remembers; and the bytes that they may take.
-COPIES, MOST_BYTES = 24, 1 << 31
-
-
-def check_memory(layers: Sequence[Layer], count: int) -> None:
-    """Raises ValueError where sites of so many rows on inducing variables take too much."""
-    groups = [group for layer in layers for group in layer.groups]
-    sizes = [width * inducing.size * (inducing.size + 1) for _, inducing, width in groups]
-    total = COPIES * 8 * count * sum(sizes)
-    if total > MOST_BYTES:
-        raise ValueError(
-            f"the sites of {plural(count, 'row')} on inducing variables would take {total} bytes "
-            f"({total / 2**30:.1f} GiB) in a search, above {MOST_BYTES / 2**30:.0f} GiB: give "
-            "method=cavity.TiedPowerEP(input_sites=True), by which all rows share one site, or "
-            "fewer inducing points"
-        )
 
 
 def check_method(approximation: AbstractApproximation, *, natural: bool) -> None:

@@ -19,7 +19,7 @@ from cavity.inference.approximations.local_terms import AbstractLocalTerm
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.local import LocalFactor
-from cavity.inference.factors.slots import Private, Tied, observed_rows
+from cavity.inference.factors.slots import Private, observed_rows
 from cavity.inference.factors.tied import TiedSite
 from cavity.inference.factors.tied_states import Copies, TiedStates
 from cavity.inference.graph.base import AbstractVariable, Messages
@@ -30,9 +30,13 @@ from cavity.inference.variables.chain_messages import Chain
 from cavity.inference.variables.given import Given
 from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.inference.variables.inducing_view import InducingView
+from cavity.models.deep.function_edges import (
+    Around,
+    FunctionEdges,
+    private_edges,
+    tied_edges,
+)
 from cavity.models.deep.layer import Layer
-from cavity.models.deep.term import WholeView
-from cavity.models.state_space.function_sites import FunctionSitesView
 from cavity.models.state_space.site_terms import TransitionTerm
 from cavity.models.state_space.site_views import (
     AbstractStateView,
@@ -103,7 +107,7 @@ class Layout(NamedTuple):
     propagation: AbstractPropagation
     jitter: float | Scalar
 
-    def functions(self, *, tied: bool) -> "FunctionEdges":
+    def functions(self, *, tied: bool) -> "LaidOutFunctions":
         """The edges to inducing variables, of transitions and of outputs.
 
         Args:
@@ -111,15 +115,18 @@ class Layout(NamedTuple):
         """
         views, more = self.transition.views(self.jitter), self.emission.views
         first, rest = self.start.functions[: len(views)], self.start.functions[len(views) :]
+        every, count = (*views, *more), len(views)
         if not tied:
-            variables = tuple(WhitenedInducing(v.inducing.size) for v in (*views, *more))
-            edges = _private(views, first, 0), _private(more, rest, len(views))
-            return FunctionEdges((*views, *more), variables, *edges)
+            return LaidOutFunctions(
+                every, private_edges(views, first), private_edges(more, rest, count)
+            )
         steps = jnp.full(self.transition.width, jnp.maximum(jnp.sum(self.links.linked), 1.0))
         observed = observed_rows(self.rows).per_output
-        edges = tied_edges(views, steps, first, 0), tied_edges(more, observed, rest, len(views))
-        every = (*views, *more)
-        return FunctionEdges(every, (Given(),) * len(every), *edges)
+        return LaidOutFunctions(
+            every,
+            tied_edges(views, steps, _around(views, first)),
+            tied_edges(more, observed, _around(more, rest), count),
+        )
 
     @property
     def steps(self) -> Rows:
@@ -127,26 +134,29 @@ class Layout(NamedTuple):
         y, present = jnp.zeros((len(self.rows.y), 1), self.rows.y.dtype), self.links.linked
         return dataclasses.replace(self.rows, y=y, presence=present[:, None], side={})
 
-    def term(self, functions: "FunctionEdges") -> TransitionTerm:
+    def term(self, functions: "LaidOutFunctions") -> TransitionTerm:
         """The term of a transition."""
-        own = functions.views[: len(functions.transitions)]
+        own = functions.views[: len(functions.transitions.edges)]
         return TransitionTerm(self.transition, own, self.propagation)
 
 
-class FunctionEdges(NamedTuple):
-    """Edges to inducing variables.
+class LaidOutFunctions(NamedTuple):
+    """Inducing variables of the functions of states, and the edges to them.
 
     Attributes:
-        views: how rows see them.
-        variables: inducing variables of the transition, then of the emission.
+        views: how rows see them, those of the transition first.
         transitions: the edges of transitions.
         outputs: the edges of outputs.
     """
 
     views: tuple[InducingView, ...]
-    variables: tuple[AbstractVariable, ...]
-    transitions: tuple[Edge, ...]
-    outputs: tuple[Edge, ...]
+    transitions: FunctionEdges
+    outputs: FunctionEdges
+
+    @property
+    def variables(self) -> tuple[AbstractVariable, ...]:
+        """The variables of the edges."""
+        return (*self.transitions.variables, *self.outputs.variables)
 
 
 def site_graph(layout: Layout, *, hidden: str | None, tied: bool) -> Graph:
@@ -163,9 +173,9 @@ def site_graph(layout: Layout, *, hidden: str | None, tied: bool) -> Graph:
     if hidden == "factorised":
         sights = OneStateView(True, size), OneStateView(False, size, start)
     states = len(functions.variables)
-    edges = (*functions.transitions, *(Edge(states, sight, Private()) for sight in sights))
+    edges = (*functions.transitions.edges, *(Edge(states, sight, Private()) for sight in sights))
     transitions = LocalFactor(edges, layout.steps, count, layout.term(functions), layout.power)
-    edges = (*functions.outputs, Edge(states, layout.emission.states, Private()))
+    edges = (*functions.outputs.edges, Edge(states, layout.emission.states, Private()))
     outputs = LocalFactor(edges, rows, count, layout.emission.term, layout.power)
     variables, views = (*functions.variables, layout.chain), functions.views
     return Graph(variables, factors=(transitions, outputs), functions=views)
@@ -188,29 +198,12 @@ def tied_graph(layout: Layout, chunk: int) -> Graph:
     storing = dataclasses.replace(own, start=layout.start.states.moments())
     states, sight = len(functions.variables), OneStateView(False, size)
     pair = Edge(states, OneStateView(True, size), before), Edge(states, sight, storing)
-    edges, how = (*functions.transitions, *pair), layout.power
+    edges, how = (*functions.transitions.edges, *pair), layout.power
     transitions = LocalFactor(edges, layout.steps, chunk, layout.term(functions), how)
-    edges = (*functions.outputs, Edge(states, sight, own))
+    edges = (*functions.outputs.edges, Edge(states, sight, own))
     outputs = LocalFactor(edges, rows, chunk, layout.emission.whole, how)
     variables, views = (*functions.variables, Given()), functions.views
     return Graph(variables, factors=(transitions, outputs), functions=views)
-
-
-def tied_edges(
-    views: Sequence[InducingView],
-    total: Float[Array, " P"],
-    starts: Sequence[Messages],
-    first: int,
-) -> tuple[Edge, ...]:
-    """Edges to inducing variables with one site for all rows, from the index `first` on."""
-    edges, column = [], 0
-    for i, (view, start) in enumerate(zip(views, starts, strict=True), first):
-        end = column + view.mean.outputs
-        mean = starting_mean(view, start)
-        slots = Tied(view.inducing.size, total[column:end], (mean, DEVIATION))
-        edges.append(Edge(i, WholeView(), slots))
-        column = end
-    return tuple(edges)
 
 
 def starting_mean(view: InducingView, messages: Messages) -> Float[Array, "P M"]:
@@ -226,12 +219,7 @@ def starting_site(view: InducingView, messages: Messages) -> TiedSite:
     return TiedSite(mean, logs[..., None] * jnp.eye(mean.shape[-1], dtype=mean.dtype))
 
 
-def _private(
-    views: Sequence[InducingView], starts: Sequence[Messages], first: int
-) -> tuple[Edge, ...]:
-    """Edges to inducing variables with a site of every row, from the index `first` on."""
-    edges = []
-    for i, (view, start) in enumerate(zip(views, starts, strict=True), first):
-        sites = FunctionSitesView(view.mean.outputs, view.inducing.size, start)
-        edges.append(Edge(i, sites, Private()))
-    return tuple(edges)
+def _around(views: Sequence[InducingView], starts: Sequence[Messages]) -> list[Around]:
+    """Beliefs that a search starts from, with the means that messages make."""
+    pairs = zip(views, starts, strict=True)
+    return [(starting_mean(view, start), DEVIATION) for view, start in pairs]

@@ -16,23 +16,22 @@ References:
     Bui (2017), S41 and S42 with errata E14, E15, E17 and E27.
 """
 
-import abc
 import typing
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
-from cavity.inference.graph.marginals import Latent, MeanRoot
+from cavity.inference.graph.marginals import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.propagation import AbstractPropagation, Spread
 from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.deep.layer import Layer, LayerProcess
-from cavity.models.deep.term import shared_belief, terms_at
+from cavity.models.deep.term import AbstractFunctionTerm, Beliefs, terms_at
 from cavity.models.state_space.joint_propagation import (
     Differences,
     StateRows,
@@ -68,11 +67,11 @@ class Neighbours(NamedTuple):
     spread: Float[Array, "N D D"]
 
 
-class AbstractStateTerm(AbstractDifferentiatedTerm):
+class AbstractStateTerm(AbstractFunctionTerm):
     """Terms of functions and of states.
 
     To implement:
-        the fields and `terms(functions, states, rows, power)`.
+        the fields and `terms(functions, others, rows, power)`, where the others are states.
 
     Attributes:
         layer: the functions.
@@ -82,57 +81,14 @@ class AbstractStateTerm(AbstractDifferentiatedTerm):
     layer: eqx.AbstractVar[Layer]
     views: eqx.AbstractVar[tuple[InducingView, ...]]
 
-    joint: ClassVar[bool] = True
-
-    @abc.abstractmethod
-    def terms(
-        self, functions: LayerProcess, states: tuple[Latent, ...], rows: Rows, power: Power
-    ) -> Float[Array, " N"]:
-        """The log power mean of every row.
-
-        Args:
-            functions: under their cavity, without noise.
-            states: the cavities of the states.
-            rows: the data.
-            power: the power.
-        """
-
+    @property
     @typing.final
-    def stationary(self, power: Power) -> bool:
-        return True
+    def count(self) -> int:
+        return len(self.views)
 
-    @typing.final
-    def log_mean(self, latents: tuple[Any, ...], rows: Rows, power: Power) -> Array:
-        count = len(self.views)
-        functions, states = latents[:count], latents[count:]
-        if functions and functions[0].mean.ndim == 3:
-            return self._row_terms(functions, states, rows, power)[:, None]
-        # one cavity for all rows, as its mean and a root of its covariance
-        return self.terms(self._process(functions), states, rows, power)[:, None]
-
-    def _row_terms(
-        self,
-        functions: tuple[Latent, ...],
-        states: tuple[Latent, ...],
-        rows: Rows,
-        power: Power,
-    ) -> Float[Array, " N"]:
-        """The terms of rows that have a cavity of the functions each."""
-        moments = tuple((f.mean, jnp.linalg.cholesky(f.var)) for f in functions)
-
-        def one(row: Rows, functions: tuple, states: tuple) -> Array:
-            row, states = jax.tree.map(lambda x: x[None], (row, states))
-            zero = jnp.zeros((), row.y.dtype)
-            own = tuple(MeanRoot(mean, jnp.swapaxes(L, 1, 2)) for mean, L in functions)
-            pairs = tuple(Latent(mean, var, zero) for mean, var in states)
-            return self.terms(self._process(own), pairs, row, power)[0]
-
-        return jax.vmap(one)(rows, moments, tuple((s.mean, s.var) for s in states))
-
-    def _process(self, functions: tuple[MeanRoot, ...]) -> LayerProcess:
+    def process(self, functions: Beliefs) -> LayerProcess:
         """The functions under one cavity, without noise."""
-        process = self.layer.process(self.views, [shared_belief(f) for f in functions])
-        return eqx.tree_at(lambda p: p.noise_variance, process, None, is_leaf=lambda x: x is None)
+        return self.layer.process(self.views, functions).without_noise()
 
 
 class TransitionTerm(AbstractStateTerm):
@@ -149,11 +105,11 @@ class TransitionTerm(AbstractStateTerm):
     propagation: AbstractPropagation
 
     def terms(
-        self, functions: LayerProcess, states: tuple[Latent, ...], rows: Rows, power: Power
+        self, functions: Beliefs, others: tuple[Latent, ...], rows: Rows, power: Power
     ) -> Float[Array, " N"]:
-        pair = _neighbours(states)
+        pair = _neighbours(others)
         before = StateRows(pair.mean, pair.cov, rows.x)
-        off = differences(self.propagation, functions, before, pair.slopes)
+        off = differences(self.propagation, self.process(functions), before, pair.slopes)
         variance = cast(Array, self.layer.noise_variance)
         noise = jnp.broadcast_to(variance, pair.later.shape)
         residuals = off.mean - pair.later
@@ -178,12 +134,13 @@ class EmissionTerm(AbstractStateTerm):
     propagation: AbstractPropagation
 
     def terms(
-        self, functions: LayerProcess, states: tuple[Latent, ...], rows: Rows, power: Power
+        self, functions: Beliefs, others: tuple[Latent, ...], rows: Rows, power: Power
     ) -> Float[Array, " N"]:
-        (state,) = states
+        (state,) = others
         mean, cov = state.mean[:, 0], state.var[:, 0]
         flat = jnp.zeros((*rows.y.shape, mean.shape[1]), mean.dtype)
-        off = differences(self.propagation, functions, StateRows(mean, cov, rows.x), flat)
+        at = StateRows(mean, cov, rows.x)
+        off = differences(self.propagation, self.process(functions), at, flat)
         return output_terms(self.likelihood, off, rows, power)
 
 

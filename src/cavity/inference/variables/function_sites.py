@@ -1,10 +1,11 @@
 """Sites of every row on all inducing variables of functions: private Power EP.
 
-A row at a state that is Gaussian has a site of full rank on the inducing variables: for T rows, P
-functions and M inducing variables they hold T P M² numbers.
+A row whose input is Gaussian, or whose functions are those of several layers, has a site of full
+rank on the inducing variables: for N rows, P functions and M inducing variables of each they hold
+N P M² numbers.
 
 References:
-    Bui (2017), S41.
+    Bui (2017), S41, S49 and S60.
 """
 
 from typing import ClassVar
@@ -35,7 +36,7 @@ class FunctionSitesView(AbstractSiteView[InducingBelief, WhitenedInducing]):
 
     scalar: ClassVar[bool] = False
 
-    def presence(self, rows: Rows) -> Float[Array, "T P"]:
+    def presence(self, rows: Rows) -> Float[Array, "N P"]:
         present = jnp.max(rows.site_presence, axis=1, keepdims=True)
         return jnp.broadcast_to(present, (present.shape[0], self.outputs))
 

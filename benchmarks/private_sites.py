@@ -1,0 +1,87 @@
+"""Sites of every row on the inducing variables of a deep GP, beside one site that all rows share.
+
+Two layers of two and one functions with 20 inducing points each, on the first 200 training rows of
+a split of boston. At the parameters that tied sites learn at power 0, and learned at every power.
+
+python -m benchmarks.private_sites
+"""
+
+import time
+from typing import Any
+
+import jax
+import numpy as np
+
+import cavity
+from benchmarks.hidden_sites import ROWS, WIDTH, standardised
+from benchmarks.results import Table
+from cavity import fitting, inducing, kernels, likelihoods
+from cavity.learning.initialisation.deep import hidden_start
+from cavity.learning.initialisation.inducing_points import select_inducing
+from cavity.learning.metrics.regression import regression_metrics
+
+TABLE = Table("private_sites.csv", ("parameters", "power", "sites"))
+POINTS, NOISE, ITERATIONS = 20, 0.05, 200
+METHODS: dict[str, Any] = {
+    "tied": cavity.TiedPowerEP(propagation=fitting.Nodes(8, kept=True)),
+    "private": cavity.PowerEP(exact=False),
+}
+
+
+def deep_model(X: np.ndarray) -> cavity.DeepGP:
+    """Two layers, the hidden one about the leading principal components."""
+    start = hidden_start(X, [WIDTH])
+
+    def points(inputs: np.ndarray) -> inducing.Points:
+        Z = select_inducing(kernels.RBF(), inputs, POINTS, choice="kmeans", seed=0)
+        return inducing.Points(Z)
+
+    columns = X.shape[1]
+    hidden = kernels.RBF(0.1, np.full(columns, np.sqrt(columns)))
+    layers = [
+        cavity.Layer(hidden, points(X), WIDTH, start.maps[0], NOISE),
+        cavity.Layer(kernels.RBF(1.0, np.ones(WIDTH)), points(start.inputs[-1])),
+    ]
+    return cavity.DeepGP(layers, likelihoods.Gaussian(0.1))
+
+
+def record(key: dict[str, Any], result: Any, data: tuple, seconds: float) -> None:
+    """Adds a row of results."""
+    _, X_test, y, y_test = data
+    predictive = result.posterior.predict(X_test)
+    mean, deviation = np.asarray(predictive.mean), np.sqrt(predictive.var)
+    density = np.asarray(predictive.log_density(y_test))
+    metrics = regression_metrics(y_test, mean, deviation, density, y.mean(), y.var())
+    TABLE.add(
+        key
+        | {"log_evidence": result.log_evidence, "nlpd": float(metrics["nlpd"])}
+        | {"rmse": float(metrics["rmse"]), "cpu_s": seconds}
+        | {"converged": result.converged, "sites_converged": result.sites.converged}
+    )
+    print(key, round(result.log_evidence, 2), round(float(metrics["nlpd"]), 4), f"{seconds:.0f} s")
+
+
+def main() -> None:
+    """Measures what is missing."""
+    jax.config.update("jax_enable_x64", True)
+    data = standardised()
+    X, _, y, _ = data
+    start = deep_model(X[:ROWS])
+    learned = cavity.fit(start, X, y, power=0.0, method=METHODS["tied"], max_iterations=ITERATIONS)
+    for power in (0.0, 0.5, 1.0):
+        for name, method in METHODS.items():
+            key: dict[str, Any] = {"parameters": "given", "power": power, "sites": name}
+            if not TABLE.has(**key):
+                before = time.process_time()
+                result = cavity.infer(learned.model, X, y, power=power, method=method)
+                record(key, result, data, time.process_time() - before)
+            key |= {"parameters": "learned"}
+            if not TABLE.has(**key):
+                before = time.process_time()
+                options = {"power": power, "max_iterations": ITERATIONS}
+                found = cavity.fit(start, X, y, method=method, **options)
+                record(key, found, data, time.process_time() - before)
+
+
+if __name__ == "__main__":
+    main()
