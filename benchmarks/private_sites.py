@@ -1,7 +1,8 @@
 """Sites of every row on the inducing variables of a deep GP, beside one site that all rows share.
 
 Two layers of two and one functions with 20 inducing points each, on the first 200 training rows of
-a split of boston. At the parameters that tied sites learn at power 0, and learned from these at power 0.5.
+a split of boston. At the parameters that tied sites learn at power 0, and learned from these at
+power 0.5.
 
 python -m benchmarks.private_sites
 """

@@ -29,7 +29,7 @@ def measured(rows: int, power: float, repeats: int) -> dict[str, float]:
 
     from benchmarks.objective import medians_ms
     from cavity.learning.blas_threads import one_blas_thread
-    from cavity.learning.data.batched import Layout, as_training_data
+    from cavity.learning.data.given import Layout, as_training_data
     from cavity.learning.infer import as_dtype
     from cavity.learning.initialisation.state_space import (
         StateSpaceStart,

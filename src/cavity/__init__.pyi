@@ -1,6 +1,7 @@
 """The public names: each is imported when it is first used."""
 
 from . import diagnostics as diagnostics
+from . import engines as engines
 from . import fitting as fitting
 from . import inducing as inducing
 from . import initialisation as initialisation
@@ -23,6 +24,7 @@ from .estimators.network import NetworkClassifier as NetworkClassifier
 from .estimators.network import NetworkRegressor as NetworkRegressor
 from .estimators.regressor import GPRegressor as GPRegressor
 from .learning.active.suggest import suggest as suggest
+from .learning.data.parts import Parts as Parts
 from .learning.diagnostics.examine import examine as examine
 from .learning.infer import infer as infer
 from .learning.integration.integrate import integrate as integrate

@@ -9,8 +9,8 @@ import pytest
 import cavity
 from cavity import fitting, inducing, kernels, likelihoods, means
 from cavity.learning.data.arrays import prepare
-from cavity.learning.data.batched import survey
 from cavity.learning.data.scales import measure, scales_of, tally
+from cavity.learning.data.survey import survey
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
 from tests.tolerances import assert_close
@@ -126,7 +126,7 @@ def tied(batches_or_rows, method, power=0.5, likelihood=None):
     model = gp(likelihoods.Poisson() if likelihood is None else likelihood)
     if isinstance(batches_or_rows, fitting.Batches):
         data = survey(batches_or_rows, model.likelihood, power=power)
-        return Objective(as_dtype(model, data.first_block), data, method=method)
+        return Objective(as_dtype(model, data.exemplar), data, method=method)
     data = prepare(*batches_or_rows, power=power)
     return Objective(as_dtype(model, data), data, method=method)
 

@@ -34,6 +34,7 @@ FLOORS = {
     "learning": 4,
     "families": 4,
     "persistence": 5,
+    "engines": 5,
     "columns": 5,
     "estimators": 5,
     "tables": 5,

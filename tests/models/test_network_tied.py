@@ -10,7 +10,7 @@ import pytest
 import cavity
 from cavity import diagnostics, fitting, initialisation, likelihoods, weights
 from cavity.learning.data.arrays import prepare
-from cavity.learning.data.batched import survey
+from cavity.learning.data.survey import survey
 from cavity.learning.data.training_data import Minibatch
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective

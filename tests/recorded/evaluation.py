@@ -9,7 +9,7 @@ import numpy as np
 
 import cavity
 from cavity.inference.energy import beliefs, energy, evidence_terms
-from cavity.learning.data.batched import Layout, as_training_data
+from cavity.learning.data.given import Layout, as_training_data
 from cavity.learning.infer import as_dtype, first_jitter
 from cavity.numerics.tree import named
 from tests.recorded.cases import Case

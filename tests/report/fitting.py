@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 import cavity
-from cavity.estimators.base import to_numpy
+from cavity.numerics.tree import to_numpy
 from cavity.tables.roles import Roles, learn_schema, with_classes
 from cavity.tables.schema import Encoded, encode
 from cavity.tables.table_model import TableModel, parameters

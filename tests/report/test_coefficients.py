@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import cavity
-from cavity.estimators.base import to_numpy
+from cavity.numerics.tree import to_numpy
 from cavity.report.coefficients import coefficient_section
 from cavity.report.sections import Paragraph, Table, figure_names, number
 from cavity.tables.coefficients import model_coefficients

@@ -9,8 +9,8 @@ import pytest
 
 import cavity
 from cavity import kernels, likelihoods, means
-from cavity.estimators.base import to_numpy
 from cavity.inducing import InBase, OfParts, Points
+from cavity.numerics.tree import to_numpy
 from cavity.report import page, targets
 from cavity.report.image_figures import evidence_of, image_pictures, patch_model
 from tests.report.fitting import fitted_to

@@ -5,9 +5,9 @@ import os
 
 from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session
-from cavity.estimators.base import to_numpy
 from cavity.learning.double_precision import in_double
 from cavity.models.compression import compressed
+from cavity.numerics.tree import to_numpy
 from cavity.persistence.errors import DataError
 from cavity.persistence.model_file import check_output
 from cavity.tables.table_model import TableModel

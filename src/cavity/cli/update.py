@@ -14,7 +14,6 @@ from cavity.cli.opened import opened
 from cavity.cli.session import Outcome, Session, blaming
 from cavity.cli.table_parts import report_warnings
 from cavity.cli.text import describe_metrics
-from cavity.estimators.base import to_numpy
 from cavity.estimators.kept import plain
 from cavity.kernels.sum_over import plain_columns
 from cavity.learning.double_precision import in_double
@@ -25,6 +24,7 @@ from cavity.learning.streaming.settings import UpdateSettings, check_remembers
 from cavity.learning.streaming.update import update as go_on
 from cavity.models.mean_function import with_found_mean
 from cavity.numerics.text import plural
+from cavity.numerics.tree import to_numpy
 from cavity.persistence.atomic_file import held, regular_bytes
 from cavity.persistence.errors import DataError
 from cavity.persistence.model_file import check_output

@@ -3,10 +3,8 @@
 import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-import equinox as eqx
-import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -42,16 +40,9 @@ from cavity.models.base import AbstractModel
 from cavity.models.mean_function import with_found_mean
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.callers import warn_caller
+from cavity.numerics.tree import to_numpy
 from cavity.numerics.validation import check_magnitude
 from cavity.persistence.typed_values import Large
-
-Tree = TypeVar("Tree")
-
-
-def to_numpy(tree: Tree) -> Tree:
-    """A module with its arrays as numpy arrays, which keep their precision anywhere."""
-    return jax.tree.map(lambda a: np.array(a) if eqx.is_array(a) else a, tree)
-
 
 # Settings are kept as they were given and checked by `fit`, as scikit-learn asks.
 

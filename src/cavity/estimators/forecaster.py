@@ -10,7 +10,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.asked_types import Amount, Count, KernelAsked, LikelihoodAsked, PowerAsked
-from cavity.estimators.base import to_numpy
 from cavity.estimators.forecaster_learning import followed, learned
 from cavity.estimators.forecaster_settings import checked_settings, going_on
 from cavity.estimators.kept_series import KeptSeries
@@ -32,6 +31,7 @@ from cavity.learning.double_precision import in_double
 from cavity.learning.results.result import FitResult
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.numerics.callers import warn_caller
+from cavity.numerics.tree import to_numpy
 
 # Levels of quantiles that are asked for by default.
 LEVELS = (0.05, 0.95)

@@ -12,9 +12,9 @@ from cavity.estimators.asked_types import PowerAsked
 from cavity.estimators.registry import build_method
 from cavity.estimators.settings import AUTO_INDUCING, Settings, build
 from cavity.families.values import whole
-from cavity.learning.data.batched import survey
 from cavity.learning.data.batches import Batches
 from cavity.learning.data.row_weights import presence_of, weights_of
+from cavity.learning.data.survey import survey
 from cavity.learning.initialisation.inducing_points import cluster_blocks
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.plans.growth import Judgement, verdict, with_enough_points

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cavity.learning.data.training_data import Data
+from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.models.base import AbstractModel
 from cavity.numerics.linalg import MOST_JITTER
 from cavity.numerics.tree import named
@@ -12,9 +12,9 @@ class NumericalError(RuntimeError):
     """A computation that stayed undefined after every remedy; the message names a culprit."""
 
 
-def diagnose_failure(model: AbstractModel, data: Data) -> str:
+def diagnose_failure(model: AbstractModel, data: AbstractTrainingData) -> str:
     """A sentence on why the result is not finite, and what to do."""
-    huge = max(float(np.max(np.abs(a), initial=0.0)) for a in (data.rows.x, data.rows.y))
+    huge = data.largest
     if huge > 1e100:
         return (
             f"the data reach {huge:.1e}, too large to square; change their units (for example, "

@@ -16,7 +16,7 @@ from cavity.inference.solvers.convergence import EXACT, ConvergenceReport
 from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
-from cavity.learning.data.batched import Layout, TrainingRows, as_training_data, in_memory
+from cavity.learning.data.given import Layout, TrainingRows, as_training_data, in_memory
 from cavity.learning.data.training_data import AbstractTrainingData, Data
 from cavity.learning.data.validation import (
     all_fixed,
@@ -27,6 +27,7 @@ from cavity.learning.data.validation import (
     verbs,
 )
 from cavity.learning.dispatch import dispatch
+from cavity.learning.engines.base import AbstractEngine
 from cavity.learning.failures import NumericalError, diagnose_failure
 from cavity.learning.mcmc.checks import check_draws
 from cavity.learning.mcmc.problem import Moving
@@ -67,6 +68,7 @@ def infer(
     blocks: ArrayLike | None = None,
     rows: Mapping[str, ArrayLike] | None = None,
     missing: str = "error",
+    engine: AbstractEngine | None = None,
 ) -> Inference:
     r"""Posterior and evidence of a model at its present parameters.
 
@@ -77,7 +79,7 @@ def infer(
     Args:
         model: the model; its parameters are used as they are.
         X: inputs, (N, D); None for models without, such as `GPLVM`; or batches of rows, see
-            `Batches`, which are read without keeping them.
+            `Batches` and `Parts`, which are read without keeping them.
         y: outputs, (N,) or (N, P); left out where X is batches.
         power: a number in [0, 1], or one per row.
         method: how sites are found.
@@ -88,6 +90,7 @@ def infer(
         rows: side data per row, `{"noise_variance": (N,)}`: noise variances that are known and
             take the place of the likelihood's.
         missing: "error", or "skip" to leave out outputs that are NaN.
+        engine: what works on the parts of `cavity.Parts`; None for this process.
 
     Returns:
         The posterior process, the log evidence in nats, and how they came about.
@@ -103,8 +106,8 @@ def infer(
     """
 
     def approximated(method: AbstractMethod) -> Inference:
-        data = as_training_data(model, X, y, method, Layout(power, blocks, rows, missing))
-        start, _, first = checked_start(model, data.first_block, jitter)
+        data = as_training_data(model, X, y, method, Layout(power, blocks, rows, missing, engine))
+        start, _, first = checked_start(model, data.exemplar, jitter)
         return infer_from(start, data, method, first)
 
     def sampled(sampler: MCMC) -> Inference:
@@ -231,7 +234,7 @@ def infer_from(
         jitter: the jitter to begin with.
         known: sites to start from.
     """
-    block, whole = data.first_block, data.in_memory
+    block, whole = data.exemplar, data.in_memory
     problem = block.problem(model, method.approximation, jitter)
     empty = problem.empty_sites()
     start = None if known.sites is None else problem.adopted(known.sites)
@@ -243,7 +246,7 @@ def infer_from(
     else:
         result = _infer_by_sweeps(model, whole, method, jitter, known, empty)
     if result is None:
-        raise NumericalError(diagnose_failure(model, block))
+        raise NumericalError(diagnose_failure(model, data))
     return dataclasses.replace(result, streamed=whole is None, n_rows=int(data.length))
 
 
@@ -254,7 +257,7 @@ def _infer_by_messages(
     objective = fixed_objective(model, method.approximation)
 
     def at(jitter: float) -> tuple[tuple[Posterior, Scalar], bool]:
-        used = jnp.asarray(jitter, data.first_block.rows.x.dtype)
+        used = jnp.asarray(jitter, data.exemplar.rows.x.dtype)
         posterior, value = streamed_posterior(objective, data, used)
         return (posterior, value), bool(np.isfinite(value))
 
@@ -326,7 +329,7 @@ def _infer_by_search(
         sites, jitter = objective.sites_at(minimum.x), objective.jitter
         optimiser = "L-BFGS-B" if method.training.steps is None else objective.moved_by
         report = ConvergenceReport(minimum.iterations, 0.0, 0, optimiser, minimum.converged)
-    block = data.first_block
+    block = data.exemplar
     posterior, value = posterior_at(
         model, block, block.problem(model, method.approximation, jitter), sites
     )

@@ -73,6 +73,15 @@ def compiled(fn: Callable[P, T]) -> Callable[P, T]:
     while another program is being traced, it is the plain one. A function made anew for each call
     has a program for each.
     """
+    return _compiled(fn, again=True)
+
+
+def compiled_once(fn: Callable[P, T]) -> Callable[P, T]:
+    """`compiled`, but never anew: the same bits in processes that have called it less often."""
+    return _compiled(fn, again=False)
+
+
+def _compiled(fn: Callable[P, T], *, again: bool) -> Callable[P, T]:
     part = eqx.filter_jit(fn)
 
     @functools.wraps(fn)
@@ -80,7 +89,7 @@ def compiled(fn: Callable[P, T]) -> Callable[P, T]:
         taken = _taken_apart((args, kwargs))
         if _is_traced(taken.arrays):
             return part(*args, **kwargs)
-        return PROGRAMS.run(_Key(fn, taken), taken.arrays)
+        return PROGRAMS.run(_Key(fn, taken), taken.arrays, again=again)
 
     return call
 
@@ -244,6 +253,10 @@ class Program:
 
     It is compiled when it is called first; threads that call it at the same time wait.
 
+    Args:
+        key: what it is a program of.
+        again: whether it is compiled with all passes once calls have paid for them.
+
     Attributes:
         size: its operations, and the array entries that a call computes.
         optimised: whether it was compiled with all passes.
@@ -254,8 +267,8 @@ class Program:
     traced: Any
     calls_left: int
 
-    def __init__(self, key: _Key):
-        self.key, self.lock = key, threading.Lock()
+    def __init__(self, key: _Key, *, again: bool):
+        self.key, self.again, self.lock = key, again, threading.Lock()
         self.compiled: Any = None
         self.optimised = False
 
@@ -272,7 +285,7 @@ class Program:
             self.trace(arrays)
             many = any(n > FEW_ROWS for array in arrays for n in array.shape)
             self.compile(all_passes=many or self.calls_left < 1 or not _understood())
-        elif not self.optimised:
+        elif not self.optimised and self.again:
             self.calls_left -= 1
             if self.calls_left < 0:
                 self.compile(all_passes=True)
@@ -309,13 +322,13 @@ class Programs:
         self.most, self.lock = most, threading.Lock()
         self.kept: OrderedDict[_Key, Program] = OrderedDict()
 
-    def run(self, key: _Key, arrays: list[Any]) -> Any:
+    def run(self, key: _Key, arrays: list[Any], *, again: bool = True) -> Any:
         """The value of a program, which is made where there is none yet."""
         refuse_lost_threads()
         with self.lock:
             program = self.kept.get(key)
             if program is None:
-                program = self.kept[key] = Program(key)
+                program = self.kept[key] = Program(key, again=again)
             else:
                 self.kept.move_to_end(key)
             while len(self.kept) > self.most:

@@ -1,10 +1,11 @@
-"""The arrays of a module by dotted name."""
+"""The arrays of a module: by dotted name, on the host, on a device."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+import numpy as np
 
 from cavity.numerics.types import PyTree
 
@@ -14,6 +15,17 @@ Tree = TypeVar("Tree")
 def is_entry(x: object) -> bool:
     """True if an object counts as one entry of a module or of a shadow tree."""
     return not isinstance(x, eqx.Module | tuple | list | dict) and x is not None
+
+
+def to_numpy(tree: Tree) -> Tree:
+    """A tree with its arrays as numpy arrays, which keep their precision anywhere."""
+    return jax.tree.map(lambda a: np.array(a) if eqx.is_array(a) else a, tree)
+
+
+def on_device(tree: Tree, device: Any) -> Tree:
+    """A tree with its arrays on a device."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(jax.device_put(arrays, device), rest)
 
 
 def named(tree: PyTree) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cavity.columns.encoder import Column
-from cavity.estimators.base import AbstractPredictor, to_numpy
+from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.kept import AbstractKept
 from cavity.estimators.layers import layers_of, weight_priors
 from cavity.kernels.sum_over import plain_columns
@@ -21,6 +21,7 @@ from cavity.models.network.network import Network
 from cavity.models.posterior import AbstractPosterior
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.numerics.text import quoted
+from cavity.numerics.tree import to_numpy
 from cavity.plots.kinds import check_kind, family_of_word
 from cavity.report.of_estimators import encoded_rows
 from cavity.report.subject import Subject

@@ -2,8 +2,8 @@
 
 import abc
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -24,6 +24,8 @@ from cavity.models.problem import ModelOnRows
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.types import Array, Scalar
+
+T = TypeVar("T")
 
 
 class Minibatch(NamedTuple):
@@ -53,8 +55,13 @@ class AbstractTrainingData(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def first_block(self) -> "Data":
-        """The first block, which has the shapes of all."""
+    def exemplar(self) -> "Data":
+        """Rows with the columns of all: those in memory themselves."""
+
+    @property
+    @abc.abstractmethod
+    def largest(self) -> float:
+        """The largest magnitude among inputs and outputs."""
 
     @property
     @abc.abstractmethod
@@ -79,6 +86,15 @@ class AbstractTrainingData(abc.ABC):
     @abc.abstractmethod
     def blocks(self) -> "Iterator[Data]":
         """One pass over all rows."""
+
+    @abc.abstractmethod
+    def summed(self, program: Callable[..., T], *arguments: Any) -> T:
+        """The sum of a function of blocks over all of them, in one order.
+
+        Args:
+            program: the function, of a module.
+            arguments: what comes before the block.
+        """
 
     @abc.abstractmethod
     def minibatches(self, size: int, random: np.random.Generator) -> Iterator[Minibatch]:
@@ -130,9 +146,14 @@ class Data(eqx.Module, AbstractTrainingData):
         return observed_rows(self.rows)
 
     @property
-    def first_block(self) -> "Data":
-        """The data themselves, which are one block."""
+    def exemplar(self) -> "Data":
+        """The data themselves."""
         return self
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude among inputs and outputs."""
+        return max(float(np.max(np.abs(a), initial=0.0)) for a in (self.rows.x, self.rows.y))
 
     @property
     def in_memory(self) -> "Data":
@@ -147,6 +168,10 @@ class Data(eqx.Module, AbstractTrainingData):
     def blocks(self) -> Iterator["Data"]:
         """One pass over all rows: the data themselves."""
         yield self
+
+    def summed(self, program: Callable[..., T], *arguments: Any) -> T:
+        """The value of the data themselves."""
+        return program(*arguments, self)
 
     def with_power_traced(self) -> "Data":
         """The same, with a power of exactly 1 as an array like those below it."""

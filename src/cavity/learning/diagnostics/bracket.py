@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.learning.blas_threads import with_one_blas_thread
-from cavity.learning.data.batched import TrainingRows
+from cavity.learning.data.given import TrainingRows
 from cavity.learning.diagnostics.examined import Examined, examined
 from cavity.learning.diagnostics.row_covariance import Observations, low_rank, row_covariance
 from cavity.learning.infer import NumericalError

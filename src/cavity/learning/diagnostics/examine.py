@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.learning.blas_threads import with_one_blas_thread
-from cavity.learning.data.batched import TrainingRows
+from cavity.learning.data.given import TrainingRows
 from cavity.learning.diagnostics.bracket import bracket_of, check_settings
 from cavity.learning.diagnostics.evidence_terms import PointGains, evidence_terms, point_gains
 from cavity.learning.diagnostics.examination import Examination, InducingCount, Noise

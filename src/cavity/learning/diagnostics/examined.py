@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from cavity.inference.graph.rows import SLOPES
 from cavity.inference.graph.sites import ScalarSites
 from cavity.learning.data.arrays import prepare
-from cavity.learning.data.batched import TrainingRows, in_memory
+from cavity.learning.data.given import TrainingRows, in_memory
 from cavity.learning.data.training_data import Data
 from cavity.learning.diagnostics.row_covariance import Observations, evidence_of_sites, residuals
 from cavity.learning.infer import as_dtype, infer

@@ -94,11 +94,11 @@ class Objective:
         if start.ordered:
             self.approximation = self.approximation.while_learning
         total = data.rows_observed if self.approximation.tied else None
-        problem = data.first_block.problem(start, self.approximation, jitter, total=total)
+        problem = data.exemplar.problem(start, self.approximation, jitter, total=total)
         self.empty = problem.empty_sites()
         tied, private = split_optimised(self.empty)
         self.has_optimised, self.carries = has_sites(tied), has_sites(private)
-        if self.has_optimised and data.first_block.rows.power is not None:
+        if self.has_optimised and data.exemplar.rows.power is not None:
             raise ValueError("tied sites have one power for all rows, given one per row")
         if data.in_memory is None and has_numbers_of_rows(tied):
             raise ValueError(
@@ -328,7 +328,7 @@ class Objective:
             sites, zero = (
                 join_optimised(tied, split_optimised(all_sites)[1]) for all_sites in (sites, zero)
             )
-        problem = self.data.first_block.problem(self.model(x), self.approximation, jitter)
+        problem = self.data.exemplar.problem(self.model(x), self.approximation, jitter)
         first = sites if quick or self.settled is not self.empty else zero
         enough = min(self._affordable_change() / CREEP, MOST_CHANGE)
         solver = dataclasses.replace(self.solver, tolerance=self._tolerance(), enough=enough)

@@ -1,4 +1,4 @@
-r"""Energies of exact factors in two passes over batches.
+r"""Energies of exact factors in two passes over the parts of a table.
 
 The data enter only through the sum of messages $\mathbf m = \sum_b \mathbf m_b(\theta)$, so that
 with $E(\theta, \mathbf m)$ the energy of given messages
@@ -8,11 +8,8 @@ $$\frac{dE}{d\theta} = \frac{\partial E}{\partial \theta} +
 \frac{\partial E}{\partial \mathbf m}.$$
 
 A first pass sums the messages, a second their vector-Jacobian products with the common derivative.
+Blocks of a part are added in their order, and parts by the engine.
 """
-
-import functools
-from collections.abc import Iterable
-from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,11 +20,10 @@ from cavity.inference.graph.base import Messages
 from cavity.learning.data.training_data import AbstractTrainingData, Data
 from cavity.learning.objectives.learning_energy import LearningEnergy
 from cavity.learning.results.result import Posterior
-from cavity.numerics.jit import compiled
+from cavity.numerics.jit import compiled_once
 from cavity.numerics.types import Array, Scalar
 
 Received = tuple[Messages, ...]
-T = TypeVar("T", Received, Array)
 
 
 def streamed_value_and_grad(
@@ -37,11 +33,11 @@ def streamed_value_and_grad(
 
     NaN, after one pass, where the energy is not finite.
     """
-    total = _summed(_messages(function, move, block, jitter) for block in data.blocks())
-    value, (gradient, slope) = _energy(function, move, total, data.first_block, jitter)
+    total = data.summed(block_messages, function, move, jitter)
+    value, (gradient, slope) = _energy(function, move, total, data.exemplar, jitter)
     if not np.isfinite(float(value)):
         return float(value), np.full(move.shape, np.nan)
-    pulled = _summed(_pulled(function, move, slope, block, jitter) for block in data.blocks())
+    pulled = data.summed(block_slopes, function, move, jitter, slope)
     return float(value), np.asarray(gradient + pulled, np.float64)
 
 
@@ -50,38 +46,32 @@ def streamed_posterior(
 ) -> tuple[Posterior, Scalar]:
     """The posterior of exact factors, and the energy, in one pass."""
     stay = jnp.zeros_like(function.origin)
-    total = _summed(_messages(function, stay, block, jitter) for block in data.blocks())
-    return _posterior(function, total, data.first_block, jitter)
+    total = data.summed(block_messages, function, stay, jitter)
+    return _posterior(function, total, data.exemplar, jitter)
 
 
-def _summed(terms: Iterable[T]) -> T:
-    return functools.reduce(_add, terms)
-
-
-@compiled
-def _add(a: T, b: T) -> T:
-    return jax.tree.map(jnp.add, a, b)
-
-
-def _sent(function: LearningEnergy, move: Array, data: Data, jitter: Scalar) -> Received:
+def _sent(function: LearningEnergy, move: Array, jitter: Scalar, data: Data) -> Received:
     graph = function.graph(function.model(move), data, jitter)
     sent = collect_messages(graph, empty_sites(graph))
     return tuple(messages for messages in sent if messages is not None)
 
 
-_messages = compiled(_sent)
+@compiled_once
+def block_messages(function: LearningEnergy, move: Array, jitter: Scalar, data: Data) -> Received:
+    """The messages of the rows of a block."""
+    return _sent(function, move, jitter, data)
 
 
-@compiled
-def _pulled(
-    function: LearningEnergy, move: Array, slope: Received, data: Data, jitter: Scalar
+@compiled_once
+def block_slopes(
+    function: LearningEnergy, move: Array, jitter: Scalar, slope: Received, data: Data
 ) -> Array:
     """The product of a slope in the messages of a block with their derivative."""
-    _, back = jax.vjp(lambda move: _sent(function, move, data, jitter), move)
+    _, back = jax.vjp(lambda move: _sent(function, move, jitter, data), move)
     return back(slope)[0]
 
 
-@compiled
+@compiled_once
 def _energy(
     function: LearningEnergy, move: Array, total: Received, data: Data, jitter: Scalar
 ) -> tuple[Scalar, tuple[Array, Received]]:
@@ -94,7 +84,7 @@ def _energy(
     return jax.value_and_grad(loss, argnums=(0, 1))(move, total)
 
 
-@compiled
+@compiled_once
 def _posterior(
     function: LearningEnergy, total: Received, data: Data, jitter: Scalar
 ) -> tuple[Posterior, Scalar]:

@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 
 from cavity.inference.energy import Sites
-from cavity.learning.data.batched import Layout, as_training_data
+from cavity.learning.data.given import Layout, as_training_data
 from cavity.learning.initialisation.state_space import (
     StateSpaceStart,
     closed_form_before,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites
-from cavity.learning.data.batched import TrainingRows
+from cavity.learning.data.given import TrainingRows
 from cavity.learning.dispatch import dispatch
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.mcmc import MCMC

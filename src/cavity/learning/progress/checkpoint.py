@@ -309,7 +309,7 @@ def open_for(
             "version of cavity": version("cavity"),
             "number of rows": int(data.length),
             **data.fingerprint(),
-            "power": fingerprint((data.power, data.first_block.rows.power)),
+            "power": fingerprint((data.power, data.exemplar.rows.power)),
             "method": to_text(method),
             "model": to_text(model, arrays=False),
             "starting values of the parameters": np.concatenate([*start, np.zeros(0)]),

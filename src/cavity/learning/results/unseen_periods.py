@@ -55,7 +55,7 @@ def unseen_periods(model: AbstractModel, data: AbstractTrainingData) -> tuple[Un
         model: with its learned parameters.
         data: that it was learned from.
     """
-    columns = data.first_block.rows.x.shape[-1]
+    columns = data.exemplar.rows.x.shape[-1]
     cycles = [
         (f"{name}.{cycle.name}", cycle)
         for name, kernel in model.input_kernels.items()

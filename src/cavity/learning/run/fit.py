@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites
 from cavity.learning.blas_threads import with_one_blas_thread
-from cavity.learning.data.batched import Layout, TrainingRows, as_training_data, in_memory
+from cavity.learning.data.given import Layout, TrainingRows, as_training_data, in_memory
 from cavity.learning.data.validation import all_fixed, check_model, inputs_first
 from cavity.learning.diagnostics.undetermined import SAID, undetermined
 from cavity.learning.dispatch import dispatch
+from cavity.learning.engines.base import AbstractEngine
 from cavity.learning.infer import KnownSites, checked_start, infer_from
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.mcmc import MCMC
@@ -59,6 +60,7 @@ def fit(
     seed: int = 0,
     callback: Callable[[Progress], None] | None = None,
     checkpoint: Store | None = None,
+    engine: AbstractEngine | None = None,
 ) -> FitResult:
     r"""Learns the parameters of a model by minimising its energy, and infers the posterior.
 
@@ -73,9 +75,9 @@ def fit(
     Args:
         model: the model.
         X: inputs, (N, D); None for models without, such as `GPLVM`; or batches of rows, for
-            tables larger than memory: see `Batches`. With Gaussian noise an evaluation makes two
-            passes over them; other likelihoods need `method=cavity.TiedPowerEP(batch=...)`, which
-            draws its minibatches from them.
+            tables larger than memory: see `Batches` and `Parts`. With Gaussian noise an
+            evaluation makes two passes over them; other likelihoods need
+            `method=cavity.TiedPowerEP(batch=...)`, which draws its minibatches from them.
         y: outputs, (N,) or (N, P); left out where X is batches.
         power: as in `infer`.
         method: as in `infer`.
@@ -109,6 +111,8 @@ def fit(
         callback: called with a `Progress` after every iteration.
         checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and goes on
             from what it did before, to end exactly as one that was never stopped.
+        engine: what works on the parts of `cavity.Parts`; None for this process. The result has
+            the same bits on every engine.
 
     Returns:
         The fitted model, its posterior and evidence. Interrupting from the keyboard returns the
@@ -140,12 +144,13 @@ def fit(
         return sample(start, *known, learn=max_iterations > 0, checkpoint=checkpoint, **how)
 
     def approximated(method: AbstractMethod) -> FitResult:
-        data = as_training_data(start, X, y, method, Layout(power, blocks, rows, missing))
+        layout = Layout(power, blocks, rows, missing, engine)
+        data = as_training_data(start, X, y, method, layout)
         check_schedule(start, before)
         release = release_of(start, data, method, moves, given)
         last = moves if release is None else release.maps
         maps = (*_first_stage(start, method, sites, before), *before, last)
-        checked, stages, first = checked_start(start, data.first_block, jitter, maps)
+        checked, stages, first = checked_start(start, data.exemplar, jitter, maps)
         densities = flat(checked) if given is None else given
         if checkpoint is not None:
             search = (n_restarts, max_iterations, seed, jitter, tolerance)
@@ -215,7 +220,7 @@ def _released(
         if path == (LEARNED,):
             return learned_from(restarts, model, stages, jitter)
         first, each = how["jitter"], (how["maps"],)
-        model, maps, _ = checked_start(model, restarts.data.first_block, first, each)
+        model, maps, _ = checked_start(model, restarts.data.exemplar, first, each)
         known: dict[str, Any] = {
             "densities": how["densities"],
             "first_sites": None,

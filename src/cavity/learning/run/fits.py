@@ -4,7 +4,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from cavity.learning.data.batched import TrainingRows
+from cavity.learning.data.given import TrainingRows
 from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
 from cavity.learning.run.fit import fit

@@ -10,7 +10,7 @@ import numpy as np
 from cavity.inference.energy import Sites
 from cavity.inference.problem import has_sites
 from cavity.inference.released_sites import released_sites
-from cavity.learning.data.batched import check_streamed
+from cavity.learning.data.given import check_streamed
 from cavity.learning.data.training_data import AbstractTrainingData, Data
 from cavity.learning.data.validation import check_shapes
 from cavity.learning.integration.integrate import integrated_over
@@ -131,18 +131,18 @@ def release_of(
     learned = with_named(maps, {name: domains[name] for name in chosen})
     found = Release({name: known[name] for name in chosen}, learned, every)
     released = found.of(model).model  # refuses what cannot be
-    side = data.first_block.rows.side
+    side = data.exemplar.rows.side
     if "noise_variance" in side and any(name.startswith("likelihood.") for name in chosen):
         raise ValueError(
             "the rows have noise variances of their own, so that parameters of the likelihood "
             "play no part: leave out INTEGRATED"
         )
     method.check(released.likelihood)
-    if data.first_block.rows.blocked:
+    if data.exemplar.rows.blocked:
         raise ValueError("rows of a block share a site, so that no parameter can be INTEGRATED")
     if data.in_memory is None:
         check_streamed(released, method)
-    check_shapes(released, data.first_block)
+    check_shapes(released, data.exemplar)
     return found
 
 

@@ -100,7 +100,7 @@ class Restarts:
                 end = self.staged(start, stages, jitter)
             except StartFailed:
                 if restart == 0:
-                    raise NumericalError(diagnose_failure(model, self.data.first_block)) from None
+                    raise NumericalError(diagnose_failure(model, self.data)) from None
                 continue
             except (NumericalError, OutsideDomain):
                 if restart == 0:
@@ -258,7 +258,7 @@ def _starting_states(
     """States near the best at the parameters that learning starts from; None where undefined."""
     if method.approximation.tied:
         return None
-    problem = data.first_block.problem(model, method.approximation, jitter)
+    problem = data.exemplar.problem(model, method.approximation, jitter)
     solver = dataclasses.replace(method.solver, tolerance=1e-2, max_sweeps=FIRST_SWEEPS)
     sites, _ = find_fixed_point(problem, solver)
     return sites if is_defined(problem, sites) else None

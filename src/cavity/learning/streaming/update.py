@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from cavity.inference.graph.rows import WEIGHT
 from cavity.inference.past import Past
 from cavity.learning.blas_threads import with_one_blas_thread
-from cavity.learning.data.batched import in_memory
 from cavity.learning.data.batches import Batches, BatchSource, as_batches, refuse_side
+from cavity.learning.data.given import in_memory
 from cavity.learning.data.scales import Tallies
 from cavity.learning.data.training_data import Data
 from cavity.learning.results.result import FitResult, Inference, fields_as
