@@ -37,23 +37,27 @@ class Slice:
 
 
 class TwoProcesses(AbstractEngine):
-    """Parts go to whichever process is free, and results come back in any order."""
+    """Each part has its process, where its sites are; results come back in any order."""
 
     def __init__(self):
         context = multiprocessing.get_context("spawn")
         double = bool(jax.config.jax_enable_x64)
-        self.pool = concurrent.futures.ProcessPoolExecutor(2, context, _start, (double,))
+        self.pools = [
+            concurrent.futures.ProcessPoolExecutor(1, context, _start, (double,)) for _ in range(2)
+        ]
         self.processes = set()
 
     def each(self, work, parts):
-        futures = [self.pool.submit(_done, work, part) for part in reversed(parts)]
+        own = [(self.pools[part.index % 2], part) for part in reversed(parts)]
+        futures = [pool.submit(_done, work, part) for pool, part in own]
         for future in concurrent.futures.as_completed(futures):
             index, value, process = future.result()
             self.processes.add(process)
             yield index, value
 
     def close(self):
-        self.pool.shutdown()
+        for pool in self.pools:
+            pool.shutdown()
 
 
 def _start(double):

@@ -263,8 +263,8 @@ def test_what_needs_all_rows_says_so():
     full = cavity.GP(kernels.RBF(), likelihoods.Gaussian())
     with pytest.raises(ValueError, match="full GP compares every row"):
         cavity.fit(full, batches)
-    with pytest.raises(ValueError, match=r"PowerEP\(\) keeps a site.*TiedPowerEP\(batch"):
-        cavity.fit(gp(likelihoods.Poisson()), batches)
+    with pytest.raises(ValueError, match=r"Laplace\(\).*keeps a site.*TiedPowerEP\(batch"):
+        cavity.fit(gp(likelihoods.Poisson()), batches, method=cavity.Laplace())
     with pytest.raises(ValueError, match="neither blocks nor a power per row"):
         cavity.fit(gp(), batches, blocks=np.zeros(N, int))
     with pytest.raises(ValueError, match="come with their batch"):

@@ -134,7 +134,7 @@ def test_rows_that_are_all_alike_share_one_site(likelihood):
     X, y = np.full((4, 1), 0.4), np.full(4, 1.0)
     model = deep_model(likelihood=likelihood, mean=None)
     private = cavity.infer(model, X, y, method=PRIVATE, power=0.5)
-    how = cavity.fitting.Nodes(8, kept=True)
+    how = cavity.fitting.Nodes(8)
     tied = cavity.infer(model, X, y, method=cavity.TiedPowerEP(propagation=how), power=0.5)
     assert private.converged
     assert private.log_evidence == pytest.approx(tied.log_evidence, rel=1e-5)
@@ -146,6 +146,25 @@ def largest_slope(sites):
         max(np.abs(s.shift).max(), np.abs(s.precision + jnp.swapaxes(s.precision, -1, -2)).max())
         for s in sites[0]
     )
+
+
+def test_several_latent_functions_and_several_hidden_ones():
+    """With one layer those of the sparse GP; and whatever the order of the rows."""
+    X, y = data()
+    noisy = likelihoods.HeteroscedasticGaussian()
+    gp = cavity.GP((kernels.RBF(1.0, 0.7),) * 2, noisy, inducing.Points(Z))
+    layer = cavity.Layer(kernels.RBF(1.0, 0.7), inducing.Points(Z), 2)
+    options = {"power": 0.5, "jitter": JITTER}
+    expected = cavity.infer(gp, X, y, **options)
+    found = cavity.infer(cavity.DeepGP([layer], noisy), X, y, method=PRIVATE, **options)
+    assert found.log_evidence == pytest.approx(expected.log_evidence, rel=1e-6)
+    inner = cavity.Layer(kernels.RBF(1.2, 0.9), inducing.Points(Z), 2, noise_variance=HIDDEN)
+    outer = cavity.Layer(kernels.RBF(1.0, 0.7), inducing.Points(np.hstack([Z, Z[::-1]])))
+    wide = cavity.DeepGP([inner, outer], likelihoods.Gaussian(NOISE))
+    there, back = (
+        cavity.infer(wide, X[::step], y[::step], method=PRIVATE, power=0.5) for step in (1, -1)
+    )
+    assert there.log_evidence == pytest.approx(back.log_evidence, rel=1e-6)
 
 
 def test_energies_are_stationary_in_the_sites():
@@ -179,7 +198,7 @@ def test_slopes_at_settled_sites_are_finite_differences(layers):
 def test_power_zero_is_the_bound_of_tied_sites():
     X, y = data()
     model = deep_model(mean=None)
-    how = cavity.fitting.Nodes(8, kept=True)
+    how = cavity.fitting.Nodes(8)
     tied = cavity.infer(model, X, y, method=cavity.TiedPowerEP(propagation=how), power=0.0)
     private = cavity.infer(model, X, y, method=PRIVATE, power=0.0)
     assert private.log_evidence == pytest.approx(tied.log_evidence, abs=1e-3)

@@ -109,8 +109,9 @@ class Graph(eqx.Module):
         """
         if len(self.factors) != 1 or self.regressions:
             raise ValueError(
-                "this computation is for models with one factor, beside Gaussian priors of "
-                f"weights; given {len(self.factors) + len(self.regressions)}"
+                "this computation is for models whose rows are their only term beside Gaussian "
+                f"priors of weights, given {len(self.factors) + len(self.regressions)} terms: "
+                "leave batch=None"
             )
         (factor,) = self.factors
         return factor
@@ -211,17 +212,33 @@ def evidence_terms(
     settled: bool = False,
 ) -> list[Scalar]:
     """The terms that add up to the log evidence; arguments are those of `energy`."""
-    first, _, last = graph.split(sites)
+    _, _, last = graph.split(sites)
     terms = [bound(store).log_evidence for bound, store in zip(graph.bounds, last, strict=True)]
     q = _own_beliefs(graph, sites) if q is None else q
-    count = len(graph.variables)
-    terms += [belief.log_normaliser for belief in q[:count]]
-    pairs = zip(graph.rows_beliefs, q[count:], strict=False)  # those of bounds follow
+    terms += belief_terms(graph, q)
+    pairs = zip(graph.rows_beliefs, q[len(graph.variables) :], strict=False)  # then of bounds
     terms += [own.log_scale(belief) for own, belief in pairs]
-    for i, (factor, store) in enumerate(zip(graph.factors, first, strict=True)):
-        moments = None if fixed is None else fixed[i]
-        terms.append(factor.log_scale(q, store, moments, settled=settled))
-    return terms
+    return terms + factor_terms(graph, q, sites, fixed, settled=settled)
+
+
+def belief_terms(graph: Graph, q: Beliefs) -> list[Scalar]:
+    """The terms of the variables that receive messages."""
+    return [belief.log_normaliser for belief in q[: len(graph.variables)]]
+
+
+def factor_terms(
+    graph: Graph,
+    q: Beliefs,
+    sites: Sites,
+    fixed: FixedMarginals | None = None,
+    *,
+    settled: bool = False,
+) -> list[Scalar]:
+    """The terms of the local factors, which add up over rows; arguments as of `energy`."""
+    first, _, _ = graph.split(sites)
+    moments = (None,) * len(first) if fixed is None else fixed
+    triples = zip(graph.factors, first, moments, strict=True)
+    return [factor.log_scale(q, store, m, settled=settled) for factor, store, m in triples]
 
 
 def expected_terms(graph: Graph, q: Beliefs, belief: AbstractBelief) -> Scalar:

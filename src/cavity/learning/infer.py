@@ -29,6 +29,7 @@ from cavity.learning.data.validation import (
 from cavity.learning.dispatch import dispatch
 from cavity.learning.engines.base import AbstractEngine
 from cavity.learning.failures import NumericalError, diagnose_failure
+from cavity.learning.infer_parts import infer_by_passes
 from cavity.learning.mcmc.checks import check_draws
 from cavity.learning.mcmc.problem import Moving
 from cavity.learning.mcmc.run import Drawn, draw
@@ -36,16 +37,16 @@ from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.methods.methods import PowerEP
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.objectives.learning_energy import fixed_objective, split_optimised
-from cavity.learning.objectives.streamed import streamed_posterior
+from cavity.learning.objectives.learning_energy import split_optimised
+from cavity.learning.objectives.settling import check_passes
 from cavity.learning.optimisers.lbfgs import Minimum, StartFailed
 from cavity.learning.results.result import Inference, Posterior
 from cavity.learning.results.row_diagnostics import RowDiagnostics
+from cavity.learning.results.sites_said import said_of
 from cavity.learning.search.tied import minimise_over_tied_sites
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import MOST_JITTER, with_escalating_jitter
-from cavity.numerics.text import plural
 from cavity.numerics.types import Scalar
 from cavity.parameters import bijections
 from cavity.parameters.priors import flat
@@ -237,35 +238,20 @@ def infer_from(
     block, whole = data.exemplar, data.in_memory
     problem = block.problem(model, method.approximation, jitter)
     empty = problem.empty_sites()
+    tied = has_sites(split_optimised(empty)[0])
     start = None if known.sites is None else problem.adopted(known.sites)
     known = known._replace(sites=start)
-    if has_sites(split_optimised(empty)[0]):
+    if tied:
         result = _infer_by_search(model, data, method, jitter, known)
     elif whole is None:
-        result = _infer_by_messages(model, data, method, jitter)
+        names = type(method).__name__, type(model.likelihood).__name__
+        check_passes(problem, *names)
+        result = infer_by_passes(model, data, method, jitter, sited=has_sites(empty))
     else:
         result = _infer_by_sweeps(model, whole, method, jitter, known, empty)
     if result is None:
         raise NumericalError(diagnose_failure(model, data))
     return dataclasses.replace(result, streamed=whole is None, n_rows=int(data.length))
-
-
-def _infer_by_messages(
-    model: AbstractModel, data: AbstractTrainingData, method: AbstractMethod, jitter: float
-) -> Inference | None:
-    """The posterior of exact factors, from the messages of all blocks."""
-    objective = fixed_objective(model, method.approximation)
-
-    def at(jitter: float) -> tuple[tuple[Posterior, Scalar], bool]:
-        used = jnp.asarray(jitter, data.exemplar.rows.x.dtype)
-        posterior, value = streamed_posterior(objective, data, used)
-        return (posterior, value), bool(np.isfinite(value))
-
-    (posterior, value), used = with_escalating_jitter(at, jitter)
-    if used is None:
-        return None
-    message = _message(EXACT)
-    return Inference(posterior, -float(value), True, message, used, EXACT, None, None)
 
 
 def _infer_by_sweeps(
@@ -293,7 +279,7 @@ def _infer_by_sweeps(
             posterior,
             -float(value),
             report.converged,
-            _message(report),
+            said_of(report),
             jitter,
             report,
             stored,
@@ -353,26 +339,6 @@ def _diagnostics(
 
 
 # What finished, where it was not plain sweeps.
-_BY = {
-    "continuation in the power": " of continuation in the power",
-    "damped sweeps": " (damped at first)",
-    "line search": " of the line search",
-    "moment descent": " of a descent of the free energy",
-    "Newton's method": " of Newton's method",
-    "noise continuation": " of continuation in the noise",
-}
-
-
-def _message(report: ConvergenceReport) -> str:
-    if report is EXACT:
-        return "closed form"
-    count = plural(report.sweeps, "sweep")
-    if report.converged:
-        return f"sites converged after {count}{_BY.get(report.finished_by, '')}"
-    return (
-        f"sites did not converge: {count} left a residual of {report.residual:.2g} deviations and "
-        f"{plural(report.skipped, 'site')} skipped"
-    )
 
 
 @compiled

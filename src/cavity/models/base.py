@@ -163,7 +163,9 @@ class AbstractModel(Tabled, eqx.Module):
         return dict(rows or {})
 
     def check_power(self, rows: Rows, power: Power, approximation: AbstractApproximation) -> None:
-        """Raises ValueError for data that the power leaves without proper cavities.
+        """Raises ValueError for rows that the method is not for.
+
+        The power may leave them without proper cavities, or their sites take too much memory.
 
         Args:
             rows: padded data.

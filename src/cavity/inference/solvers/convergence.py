@@ -40,6 +40,6 @@ def is_accepted(
     return residual < accepted and skipped == 0
 
 
-def count(skipped: Array | float) -> int:
+def count(skipped: Array | np.ndarray | float) -> int:
     """Sites skipped, as a whole number."""
     return round(float(skipped)) if np.isfinite(float(skipped)) else 0

@@ -50,7 +50,11 @@ def sweep(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array]
 
 def measured_sweep(graph: Graph, sites: Sites, step: Power) -> SweepResult:
     """`sweep`, with the units of the sites there."""
-    q = beliefs(graph, sites)
+    return sweep_under(graph, beliefs(graph, sites), sites, step)
+
+
+def sweep_under(graph: Graph, q: Beliefs, sites: Sites, step: Power) -> SweepResult:
+    """The same at beliefs that the rows at hand are a part of."""
     proper = jnp.all(jnp.stack([jnp.isfinite(belief.log_normaliser) for belief in q]))
     updates = _updates(graph, q, sites, step)
     residual, skipped = jnp.where(proper, 0.0, jnp.inf), jnp.zeros(())

@@ -82,7 +82,7 @@ def _sweeps(
         raise ValueError("states in time move in parallel sweeps: leave batch=None")
     elif not problem.scalar:
         raise ValueError(
-            "sites on several weights at once move in parallel sweeps: leave batch=None"
+            "sites on several values at once move in parallel sweeps: leave batch=None"
         )
     else:
         swept, record = Batches(graph, limits, kind.sweeps, batch=kind.batch).run(sites)

@@ -13,15 +13,21 @@ from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.learning.data.arrays import pad_rows
 from cavity.learning.data.batches import BUFFER
-from cavity.learning.data.block_sum import BlockSum, both
+from cavity.learning.data.block_sum import BlockSum
 from cavity.learning.data.blocks import BlockLayout, cut, joined, row_range
 from cavity.learning.data.fingerprint import to_text
 from cavity.learning.data.scales import Tallies
-from cavity.learning.data.training_data import AbstractTrainingData, Data, Minibatch
+from cavity.learning.data.training_data import (
+    AbstractTrainingData,
+    Data,
+    Minibatch,
+    StoredSites,
+)
 from cavity.learning.engines.base import AbstractEngine, Part
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.chunking import padded_size
 from cavity.numerics.tree import to_numpy
+from cavity.numerics.tree_sum import added
 
 T = TypeVar("T")
 
@@ -108,11 +114,15 @@ class BatchedData(AbstractTrainingData):
         """
         return (block for part in self.parts for block in self.layout.blocks(part))
 
-    def summed(self, program: Callable[..., T], *arguments: Any) -> T:
-        work = BlockSum(program, to_numpy(arguments), self.layout)
-        total = self.engine.sum(work, self.parts, both)
-        assert total is not None  # a table has rows
-        return total
+    def summed(
+        self,
+        program: Callable[..., Any],
+        *arguments: Any,
+        sites: StoredSites | None = None,
+        add: Callable[[T, T], T] = added,
+    ) -> Any:
+        work = BlockSum(program, to_numpy(arguments), self.layout, add, sites)
+        return self.engine.sum(work, self.parts, add)
 
     def minibatches(self, size: int, random: np.random.Generator) -> Iterator[Minibatch]:
         """Minibatches of `size` rows for ever, shuffled among those of some blocks at a time."""

@@ -6,6 +6,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.learning.data.arrays import prepare, without_columns
 from cavity.learning.data.batched import BatchedData
 from cavity.learning.data.batches import Batches, BatchSource, as_batches, refuse_side
@@ -120,14 +121,16 @@ def as_training_data(
 
 
 def check_streamed(model: AbstractModel, method: AbstractMethod) -> None:
-    """Raises ValueError for a model whose rows need sites, and thus to be in memory."""
+    """Raises ValueError for a model whose rows need to be in memory."""
     approximation = method.approximation
     exact = approximation.closed_form and model.likelihood.gaussian_noise is not None
-    if not (exact or approximation.tied):
+    at_mode = approximation.evaluation_point is EvaluationPoint.MODE
+    one_by_one = method.solver.batch is not None or method.training.steps is not None
+    if not (exact or approximation.tied) and (at_mode or one_by_one or model.latent_rows):
         raise ValueError(
-            f"{type(method).__name__}() keeps a site for every row of the likelihood "
-            f"{type(model.likelihood).__name__}, so that the rows must be in memory: give X and "
-            "y, or method=cavity.TiedPowerEP(batch=1000)"
+            f"{type(method).__name__}() with these settings keeps a site for every row of the "
+            f"likelihood {type(model.likelihood).__name__}, so that the rows must be in memory: "
+            "give X and y, or method=cavity.PowerEP() or cavity.TiedPowerEP(batch=1000)"
         )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import operator
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -140,13 +141,6 @@ def _first_observed(y: Array, presence: np.ndarray) -> np.ndarray:
     return np.asarray(y)[np.argmax(presence > 0.0, axis=0), np.arange(y.shape[1])]
 
 
-def _both(a: Seen | None, b: Seen | None) -> Seen | None:
-    """What was found in two parts, of which each may have no rows."""
-    if a is None or b is None:
-        return b if a is None else a
-    return a + b
-
-
 def survey(
     batches: Batches | Parts,
     likelihood: AbstractLikelihood,
@@ -162,7 +156,7 @@ def survey(
         TypeError: for data that are not numbers, or float64 data in 32-bit mode.
     """
     engine, table = InProcess() if engine is None else engine, as_parts(batches)
-    found = engine.sum(Survey(likelihood, missing), table.parts, _both)
+    found = engine.sum(Survey(likelihood, missing), table.parts, operator.add)
     if found is None:
         raise ValueError(
             "the batches hold no rows: give at least one batch with a row (a generator that was "

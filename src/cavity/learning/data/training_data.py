@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.approximations.approximations import AbstractApproximation
+from cavity.inference.energy import Sites
 from cavity.inference.factors.slots import ObservedRows, observed_rows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.past import Past
@@ -23,6 +24,7 @@ from cavity.models.base import AbstractModel
 from cavity.models.problem import ModelOnRows
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import Power, is_exactly
+from cavity.numerics.tree_sum import added
 from cavity.numerics.types import Array, Scalar
 
 T = TypeVar("T")
@@ -40,6 +42,26 @@ class Minibatch(NamedTuple):
     size: int
     index: np.ndarray | None = None
     data: "Data | None" = None
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredSites:
+    """Sites of rows that are kept with their parts.
+
+    Attributes:
+        fit: what they belong to; different for all fits.
+        empty: the sites of a block that a search starts from: of the first argument of a pass,
+            and of the block.
+        name: the sites; None for those that a search starts from.
+        written: the name of those that a pass makes; None where it makes none.
+        forgotten: names that no later pass reads.
+    """
+
+    fit: str
+    empty: Callable[..., Sites]
+    name: str | None = None
+    written: str | None = None
+    forgotten: tuple[str, ...] = ()
 
 
 class AbstractTrainingData(abc.ABC):
@@ -88,12 +110,21 @@ class AbstractTrainingData(abc.ABC):
         """One pass over all rows."""
 
     @abc.abstractmethod
-    def summed(self, program: Callable[..., T], *arguments: Any) -> T:
+    def summed(
+        self,
+        program: Callable[..., Any],
+        *arguments: Any,
+        sites: StoredSites | None = None,
+        add: Callable[[T, T], T] = added,
+    ) -> Any:
         """The sum of a function of blocks over all of them, in one order.
 
         Args:
-            program: the function, of a module.
-            arguments: what comes before the block.
+            program: the function, of a module, which gives the sites that it makes as well where
+                there are some to be written.
+            arguments: what comes before the sites of a block and the block.
+            sites: the rows' own sites; None for none.
+            add: adds two values, of numpy arrays.
         """
 
     @abc.abstractmethod
@@ -169,9 +200,15 @@ class Data(eqx.Module, AbstractTrainingData):
         """One pass over all rows: the data themselves."""
         yield self
 
-    def summed(self, program: Callable[..., T], *arguments: Any) -> T:
-        """The value of the data themselves."""
-        return program(*arguments, self)
+    def summed(
+        self,
+        program: Callable[..., Any],
+        *arguments: Any,
+        sites: StoredSites | None = None,
+        add: Callable[[T, T], T] = added,
+    ) -> Any:
+        """The value of the data themselves, without sites."""
+        return program(*arguments, (), self)
 
     def with_power_traced(self) -> "Data":
         """The same, with a power of exactly 1 as an array like those below it."""

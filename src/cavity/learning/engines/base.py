@@ -35,6 +35,9 @@ class AbstractEngine(abc.ABC):
     sums go along a tree that the number of parts decides, and have the same bits on every engine.
     For engines of several processes it is an object whose class and fields can be pickled.
 
+    Sites of rows stay in the process that has worked on their part. An engine should give it the
+    part again; where another gets it, all sites are found again.
+
     To implement:
         `each(work, parts)`.
     """
@@ -43,15 +46,23 @@ class AbstractEngine(abc.ABC):
     def each(self, work: Callable[[Part], T], parts: Sequence[Part]) -> Iterator[tuple[int, T]]:
         """The results with the places of their parts, as they are done."""
 
-    def sum(self, work: Callable[[Part], T], parts: Sequence[Part], add: Callable[[T, T], T]) -> T:
-        """The sum of the results of all parts.
+    def sum(
+        self, work: Callable[[Part], T | None], parts: Sequence[Part], add: Callable[[T, T], T]
+    ) -> T | None:
+        """The sum of the results of all parts; None where there are none.
 
         Args:
-            work: what is computed of a part.
+            work: what is computed of a part; None for one without rows.
             parts: all of them.
             add: adds two results; those of earlier parts come first.
         """
-        tree = TreeSum(len(parts), add)
+
+        def joined(a: T | None, b: T | None) -> T | None:
+            if a is None or b is None:
+                return b if a is None else a
+            return add(a, b)
+
+        tree = TreeSum(len(parts), joined)
         for index, value in self.each(work, parts):
             tree.put(index, value)
         return tree.total

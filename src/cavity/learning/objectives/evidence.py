@@ -28,7 +28,7 @@ from cavity.learning.objectives.learning_energy import (
     value_and_grad,
     value_and_grad_of_batch,
 )
-from cavity.learning.objectives.streamed import streamed_value_and_grad
+from cavity.learning.objectives.passes import At, value_and_grad_by_passes
 from cavity.learning.objectives.warm_start import WarmStart
 from cavity.learning.progress.checkpoint import State, leaves, refilled
 from cavity.models.base import AbstractModel
@@ -375,7 +375,8 @@ class Objective:
     def _streamed(self, x: np.ndarray, jitter: float) -> tuple[float, np.ndarray]:
         """Value and gradient of exact factors, from the messages of all batches."""
         typed, move = jnp.asarray(jitter, self.coordinates.origin.dtype), self.coordinates.move(x)
-        value, slope = streamed_value_and_grad(self.function, jnp.asarray(move), self.data, typed)
+        at = At(self.function, jnp.asarray(move), typed)
+        value, slope = value_and_grad_by_passes(at, self.data)
         return value, self.coordinates.gradient(slope, np.zeros(0))
 
     def _averaged(self, x: np.ndarray, sites: Sites, jitter: float) -> tuple[float, np.ndarray]:

@@ -73,7 +73,7 @@ def fit_latent(
     if asked.encoder and (rows_sites or method.solver.rowwise):
         raise ValueError(
             "an encoder takes the place of sites on latent inputs: give encoder=False or a method "
-            "without input_sites"
+            "without them (input_sites=False, exact=True)"
         )
     first, some = method, Y
     if method.training.steps is not None:

@@ -35,9 +35,10 @@ class RowDiagnostics:
         densities = _densities(self.problem, self.sites)
         if densities is None:
             raise ValueError(
-                "rows share sites in deep models and in networks with tied sites, and what the "
-                "functions of latent inputs learn from a row depends on the others, so single "
-                "rows cannot be left out: hold rows back from the fit instead"
+                "rows share sites in deep models and in networks with tied sites, or have them on "
+                "whole functions, and what the functions of latent inputs learn from a row "
+                "depends on the others, so single rows cannot be left out: hold rows back from "
+                "the fit instead"
             )
         values = self._of_rows(densities)
         return values[:, 0] if self.data.single else values

@@ -76,8 +76,8 @@ def fit(
         model: the model.
         X: inputs, (N, D); None for models without, such as `GPLVM`; or batches of rows, for
             tables larger than memory: see `Batches` and `Parts`. With Gaussian noise an
-            evaluation makes two passes over them; other likelihoods need
-            `method=cavity.TiedPowerEP(batch=...)`, which draws its minibatches from them.
+            evaluation makes two passes over them, with other likelihoods some ten more for their
+            sites; `method=cavity.TiedPowerEP(batch=...)` draws minibatches from them.
         y: outputs, (N,) or (N, P); left out where X is batches.
         power: as in `infer`.
         method: as in `infer`.

@@ -16,6 +16,7 @@ from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.learning.data.validation import OutsideDomain, check_domains, verbs
 from cavity.learning.failures import NumericalError, diagnose_failure
 from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.objectives.by_passes import PassObjective
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.interleaved import Interleaved
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, StartFailed
@@ -193,17 +194,13 @@ class Restarts:
         return objective.undefined and not ended and minimum.iterations < self.max_iterations
 
     def _objective(self, model: AbstractModel, maps: AbstractModel, jitter: float) -> Objective:
-        return Objective(
-            model,
-            self.data,
-            maps=maps,
-            densities=self.densities,
-            method=self.method,
-            jitter=jitter,
-            sites=self.sites,
-            settled=self.settled,
-            accuracy=self.least_fall,
-        )
+        options: dict[str, Any] = {"maps": maps, "densities": self.densities, "jitter": jitter}
+        options |= {"method": self.method, "sites": self.sites, "settled": self.settled}
+        approximation = self.method.approximation
+        by_passes = self.data.in_memory is None and not approximation.tied
+        exact = approximation.closed_form and model.likelihood.gaussian_noise is not None
+        kind = PassObjective if by_passes and not exact else Objective
+        return kind(model, self.data, accuracy=self.least_fall, **options)
 
     def _interleaves(self, objective: Objective) -> bool:
         """True if sites and parameters are to move in turn: where there are private sites."""

@@ -42,6 +42,8 @@ from cavity.numerics.types import Array, Float
 
 # Deviations of the inducing variables of inner layers that a search starts from.
 INNER_DEVIATION = 0.1
+# Points for the hidden values of rows that have sites of their own, where there are several.
+PRIVATE = 32
 
 
 class DeepGP(AbstractModel):
@@ -217,8 +219,8 @@ class DeepGP(AbstractModel):
         else:
             own = [None if start is None else messages_around(start) for start in starts]
             inducing = private_edges(functions, own)
-        edges, how = list(inducing.edges), _deep_settings(approximation)
-        hidden = sum(layer.width for layer in self.layers[:-1])
+        edges, hidden = list(inducing.edges), sum(layer.width for layer in self.layers[:-1])
+        how = _deep_settings(approximation, hidden)
         latent, sited = self.latent_inputs > 0, how.hidden_sites and hidden > 0
         if latent:
             edges.append(Edge(len(edges), FreeInputs(self.latent_inputs), Variational()))
@@ -292,8 +294,8 @@ def layer_name(i: int, count: int) -> str:
     return f"layer {i + 1} of {count}"
 
 
-def _deep_settings(approximation: AbstractApproximation) -> TiedPowerMeans:
-    """Settings of propagation, which tied sites have; for sites of rows, points that they keep."""
+def _deep_settings(approximation: AbstractApproximation, hidden: int) -> TiedPowerMeans:
+    """Settings of propagation: of tied sites, or the same points for all rows."""
     if approximation.tied:
         return cast(TiedPowerMeans, approximation)
-    return TiedPowerMeans(propagation=Nodes(kept=True))
+    return TiedPowerMeans(propagation=Nodes() if hidden == 1 else Nodes(PRIVATE, shared=True))

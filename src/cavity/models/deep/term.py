@@ -15,7 +15,7 @@ References:
 
 import abc
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
 import equinox as eqx
@@ -38,7 +38,7 @@ from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import log_power_mean
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array, Float, PyTree
 
 # Of the inducing variables of functions.
 Beliefs = Sequence[InducingBelief]
@@ -114,7 +114,11 @@ class AbstractFunctionTerm(AbstractDifferentiatedTerm):
             own_others = tuple(Latent(mean, var, zero) for mean, var in others)
             return self.terms(own, own_others, row, power)[0]
 
-        return jax.vmap(one)(rows, moments, tuple((s.mean, s.var) for s in others))
+        return self.over_rows(one, rows, moments, tuple((s.mean, s.var) for s in others))
+
+    def over_rows(self, one: Callable[..., Array], *rows: PyTree) -> Float[Array, " N"]:
+        """A function of each row, for all of them."""
+        return jax.vmap(one)(*rows)
 
 
 class DeepTerm(AbstractFunctionTerm):
@@ -140,6 +144,12 @@ class DeepTerm(AbstractFunctionTerm):
     @property
     def count(self) -> int:
         return sum(map(len, self.views))
+
+    def over_rows(self, one: Callable[..., Array], *rows: PyTree) -> Float[Array, " N"]:
+        if self.likelihood.latents == 1:
+            return jax.vmap(one)(*rows)
+        # their quadratures branch, which has no reverse derivative for several rows at a time
+        return jax.lax.map(lambda row: one(*row), rows)
 
     def terms(
         self, functions: Beliefs, others: tuple[Any, ...], rows: Rows, power: Power

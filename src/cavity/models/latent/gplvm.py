@@ -65,8 +65,8 @@ class GPLVM(AbstractModel):
     optimiser moves a Gaussian for every latent input; at power 0 the evidence is a lower bound.
     `cavity.TiedPowerEP()` takes every likelihood and minibatches; with `input_sites=True` it has
     a site on every latent input. `cavity.PowerEP(exact=False)` has sites of every row on the
-    inducing variables as well, for some hundred rows and likelihoods of all kinds; sweeps settle
-    from sites of another posterior, such as `cavity.estimators.GPEmbedding` starts from.
+    inducing variables as well, for comparison: with little noise its sweeps often do not settle,
+    and the result says so.
 
     Args:
         kernel: covariance function of all outputs, of the latent inputs.
@@ -190,10 +190,11 @@ class GPLVM(AbstractModel):
         closed = self._closed_form(approximation)
         at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
         if not closed and (approximation.closed_form or not at_cavity):
+            why = ": closed forms are for Gaussian noise" if approximation.closed_form else ""
             raise ValueError(
                 f"a GPLVM with the likelihood {type(self.likelihood).__name__} needs "
                 "method=cavity.TiedPowerEP(), or cavity.PowerEP(exact=False) with sites of every "
-                "row: closed forms are for Gaussian noise"
+                f"row{why}"
             )
         taken = self.encoder is not None or self.point_estimates
         if taken and self._input_sites(approximation):

@@ -1,0 +1,64 @@
+"""Numbers that belong to a part, in files of the process that works on it."""
+
+import atexit
+import functools
+import shutil
+import tempfile
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+
+class Lost(RuntimeError):
+    """Numbers of a part that are not in this process: it has to be worked on again."""
+
+
+class KeptBlocks:
+    """Vectors of one length, one for each block of a part, under a name.
+
+    They are there whole or not at all: what was begun and not ended is not found.
+
+    Args:
+        fit: what they belong to; different for all fits.
+        part: the index of the part.
+        name: used once, so that work done twice reads the same.
+    """
+
+    def __init__(self, fit: str, part: int, name: str):
+        self.path = _folder() / f"{fit}-{part}-{name}"
+
+    def read(self, number: int, like: np.ndarray) -> np.ndarray:
+        """The vector of a block.
+
+        Raises:
+            Lost: where it is not here.
+        """
+        try:
+            start = number * like.nbytes
+            found = np.fromfile(self.path, like.dtype, like.size, offset=start)
+        except (FileNotFoundError, ValueError):
+            found = like[:0]
+        if found.size != like.size:
+            raise Lost(f"the sites of {self.path.name} are not in this process")
+        return found
+
+    def begin(self) -> BinaryIO:
+        """A file to append the vectors to, block by block."""
+        return self.path.with_suffix(".begun").open("wb")
+
+    def end(self) -> None:
+        """What was appended is there from now on."""
+        self.path.with_suffix(".begun").replace(self.path)
+
+    def forget(self) -> None:
+        """Drops the vectors."""
+        self.path.unlink(missing_ok=True)
+
+
+@functools.cache
+def _folder() -> Path:
+    """A folder of this process, which goes when it ends."""
+    folder = tempfile.mkdtemp(prefix="cavity-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
