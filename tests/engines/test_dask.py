@@ -37,7 +37,7 @@ def cluster(distributed, tmp_path_factory):
     """
     import dask
 
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     folder = str(tmp_path_factory.mktemp("workers"))
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
@@ -131,7 +131,7 @@ def test_a_part_that_cannot_be_read_is_tried_elsewhere(engine):
 
 @pytest.mark.slow
 def test_workers_that_do_not_suit_are_refused(distributed):
-    options = {"processes": False, "dashboard_address": None}
+    options = {"processes": False, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(1, threads_per_worker=2, **options) as cluster,
         distributed.Client(cluster) as client,
@@ -151,7 +151,7 @@ def test_versions_must_be_the_same():
 
 @pytest.mark.slow
 def test_a_cluster_without_workers_is_named(distributed):
-    options = {"processes": False, "dashboard_address": None}
+    options = {"processes": False, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(0, **options) as cluster,
         distributed.Client(cluster) as client,
@@ -190,7 +190,7 @@ def test_what_is_left_of_a_pass_is_cancelled(engine):
 
 @pytest.mark.slow
 def test_nothing_is_left_running(distributed):
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with distributed.LocalCluster(1, **options) as cluster, distributed.Client(cluster) as client:
         worker = int(Dask(client).sum(process, SOME[:1], np.add)[0])
         assert worker != os.getpid()

@@ -107,6 +107,7 @@ class _Pass(Generic[T]):
         self.done: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.failures: dict[int, int] = dict.fromkeys(self.parts, 0)
         self.asked: dict[int, str] = {}
+        self.idle: set[str] = set()
         self.addresses: set[str] = set()
         self.slowest = 0.0
         self.heard = time.monotonic()
@@ -132,9 +133,9 @@ class _Pass(Generic[T]):
             self.heard = time.monotonic()
             try:
                 outcome = self._outcome(index, future) if index in waiting else None
-            except BaseException:
-                future.release()  # which the error's traceback would keep
-                raise
+            finally:
+                if key not in self.tasks:
+                    future.release()  # which tracebacks would keep, and what waits within Dask
             if outcome is not None:
                 waiting.discard(index)
                 yield index, loads(outcome.value)
@@ -199,8 +200,15 @@ class _Pass(Generic[T]):
         self._submit(index, others)
 
     def _look(self, waiting: set[int]) -> None:
-        """Looks for workers while nothing comes; what is late goes to others too."""
+        """Looks at the cluster while nothing comes; what is idle or late goes to others too."""
         self._workers()
+        at_work = {key for keys in self.cluster.client.processing().values() for key in keys}
+        idle = {key for key, (_, f) in self.tasks.items() if key not in at_work and not f.done()}
+        # Once all workers had gone, Dask gives tasks that prefer one of them to no new one.
+        for key in sorted(idle & self.idle):
+            index, _ = self.tasks.pop(key)
+            self._lost(index)
+        self.idle = idle
         quiet = time.monotonic() - self.heard
         if self.slowest and quiet > max(LATE, 4.0 * self.slowest):
             self.heard = time.monotonic()
@@ -216,8 +224,7 @@ class _Pass(Generic[T]):
         try:
             outcome: Outcome = future.result(timeout=FETCH * 2.0 ** (self.fetches[future.key] - 1))
         except TimeoutError:
-            self._workers()
-            if self.fetches[future.key] < FETCHES:
+            if future.status == "finished" and self.fetches[future.key] < FETCHES:
                 self._expect(index, future)
             else:
                 self._lost(index)
