@@ -44,4 +44,4 @@ def slowly(part):
 
 def rows(part):
     """The number of rows of a part."""
-    return sum(len(x) for x, _ in part.source)
+    return sum(len(batch.X) for batch in part.source)

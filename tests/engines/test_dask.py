@@ -1,5 +1,6 @@
 """The Dask engine on real worker processes: the bits of one process, whatever happens to them."""
 
+import contextlib
 import itertools
 import os
 import re
@@ -55,13 +56,21 @@ def client(distributed, cluster):
 @pytest.fixture
 def engine(client):
     client.wait_for_workers(2, timeout=60)
+    before = held(client)
     yield Dask(client)
-    wait_until(lambda: not held(client))
+    wait_until(lambda: held(client) <= before)
 
 
 def held(client):
     """Tasks that the scheduler still knows."""
-    return client.cluster.scheduler.tasks
+    return set(client.cluster.scheduler.tasks)
+
+
+@contextlib.contextmanager
+def without_workers(cluster):
+    cluster.scale(0)
+    wait_until(lambda: not cluster.scheduler.workers)
+    yield
 
 
 def wait_until(true, seconds=20.0):
@@ -153,8 +162,9 @@ def test_versions_must_be_the_same():
 def test_a_cluster_without_workers_is_named(distributed):
     options = {"processes": False, "dashboard_address": ":0"}
     with (
-        distributed.LocalCluster(0, **options) as cluster,
+        distributed.LocalCluster(1, **options) as cluster,
         distributed.Client(cluster) as client,
+        without_workers(cluster),
         pytest.raises(EngineError, match=r"has had no worker for 0\.2 seconds"),
     ):
         fitted(parts(), engine=Dask(client, patience=0.2))
@@ -181,10 +191,11 @@ SOME = cavity.Parts([Slice(*pair) for pair in itertools.pairwise(FOUR)]).parts
 
 @pytest.mark.slow
 def test_what_is_left_of_a_pass_is_cancelled(engine):
+    before = held(engine.cluster.client)
     results = engine.each(slowly, SOME)
     assert next(results)[0] == 0
     results.close()
-    wait_until(lambda: not held(engine.cluster.client))
+    wait_until(lambda: held(engine.cluster.client) <= before)
     assert sorted(i for i, _ in engine.each(process, SOME)) == [0, 1, 2, 3]
 
 

@@ -108,6 +108,9 @@ class _Pass(Generic[T]):
         self.failures: dict[int, int] = dict.fromkeys(self.parts, 0)
         self.asked: dict[int, str] = {}
         self.idle: set[str] = set()
+        # Parts of a worker that ended, whichever of them ended it: they are tried one at a time.
+        self.suspects: list[int] = []
+        self.alone = -1
         self.addresses: set[str] = set()
         self.slowest = 0.0
         self.heard = time.monotonic()
@@ -122,6 +125,9 @@ class _Pass(Generic[T]):
             self._submit(index, (address,))
         waiting = set(self.parts)
         while waiting:
+            if self.suspects and not self.tasks:
+                self.alone = self.suspects.pop(0)
+                self._again(self.alone, "")
             try:
                 key = self.done.get(timeout=LOOK)
             except queue.Empty:
@@ -136,6 +142,8 @@ class _Pass(Generic[T]):
             finally:
                 if key not in self.tasks:
                     future.release()  # which tracebacks would keep, and what waits within Dask
+            if outcome is None and key not in self.tasks:
+                self.cluster.client.cancel([future])
             if outcome is not None:
                 waiting.discard(index)
                 yield index, loads(outcome.value)
@@ -206,7 +214,8 @@ class _Pass(Generic[T]):
         idle = {key for key, (_, f) in self.tasks.items() if key not in at_work and not f.done()}
         # Once all workers had gone, Dask gives tasks that prefer one of them to no new one.
         for key in sorted(idle & self.idle):
-            index, _ = self.tasks.pop(key)
+            index, future = self.tasks.pop(key)
+            self.cluster.client.cancel([future])
             self._lost(index)
         self.idle = idle
         quiet = time.monotonic() - self.heard
@@ -233,6 +242,10 @@ class _Pass(Generic[T]):
             self._lost(index)
             return None
         except KilledWorker as killed:
+            if index != self.alone:
+                self.suspects.append(index)
+                self.cluster.retries += 1
+                return None
             address = killed.last_worker.address
             reason = f"worker processes ended while they had it, the last one {address}"
             self._failed(index, f"{reason}: they were killed, or out of memory", address)
