@@ -12,7 +12,7 @@ import pytest
 import cavity
 
 COMMAND_LINE = ("polars", "matplotlib", "typer", "jinja2", "safetensors", "blackjax")
-HEAVY = ("scipy.optimize", "sklearn", "pandas", "optax", "rich", *COMMAND_LINE)
+HEAVY = ("scipy.optimize", "sklearn", "pandas", "optax", "rich", "distributed", *COMMAND_LINE)
 NAMES = set(cavity.__all__)
 FLOOR_5 = (
     "cavity.estimators",

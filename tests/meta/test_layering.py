@@ -10,8 +10,8 @@ name kernels, import them.
 No module but the root's own `__init__` imports the root package.
 Floors 0 to 3 import only jax, numpy, equinox and jaxtyping; solvers of fixed points may use scipy
 too. scipy, optax, scikit-learn, threadpoolctl and blackjax enter at floor 4, all inside
-functions; the rest of the dependencies at floor 5. `drawing` uses numpy, and matplotlib inside
-functions.
+functions; the rest of the dependencies at floor 5, distributed inside functions. `drawing` uses
+numpy, and matplotlib inside functions.
 """
 
 import ast
@@ -81,12 +81,14 @@ COLLECTORS = (
 CORE = {"jax", "numpy", "equinox", "jaxtyping"}
 LEARNING = CORE | {"scipy", "optax", "sklearn", "threadpoolctl", "blackjax"}
 LAZY_ON_FLOOR_4 = {"scipy", "optax", "sklearn", "blackjax"}  # each costs import time
+LAZY_ON_FLOOR_5 = {"distributed"}  # an extra
 
 
 def dependencies():
     """What pyproject.toml lets users have, by the name one imports."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = project["dependencies"] + project["optional-dependencies"]["mcmc"]
+    extras = project["optional-dependencies"]
+    declared = project["dependencies"] + extras["mcmc"] + extras["dask"]
     names = {line.split(">")[0].strip() for line in declared}
     return {"sklearn" if name == "scikit-learn" else name for name in names}
 
@@ -183,9 +185,9 @@ def test_third_party_packages_by_floor():
         used = {(name, late) for name, late in used if name not in sys.stdlib_module_names}
         strange = {name for name, _ in used} - allowed - {"cavity"}
         wrong += [f"{module.name} (floor {floor}) imports {name}" for name in sorted(strange)]
-        early = {name for name, late in used if not late} & (LAZY_ON_FLOOR_4 | {"matplotlib"})
-        if floor <= 4:
-            wrong += [f"{module.name} must import {n} inside functions" for n in sorted(early)]
+        late = LAZY_ON_FLOOR_4 | {"matplotlib"} if floor <= 4 else LAZY_ON_FLOOR_5
+        early = {name for name, inside in used if not inside} & late
+        wrong += [f"{module.name} must import {n} inside functions" for n in sorted(early)]
     assert not wrong
 
 

@@ -12,6 +12,10 @@ class NumericalError(RuntimeError):
     """A computation that stayed undefined after every remedy; the message names a culprit."""
 
 
+class EngineError(OSError):
+    """Processes that could not do their part of the work; the message names one, and a remedy."""
+
+
 def diagnose_failure(model: AbstractModel, data: AbstractTrainingData) -> str:
     """A sentence on why the result is not finite, and what to do."""
     huge = data.largest

@@ -1,0 +1,119 @@
+"""A Dask cluster as an engine sees it: who is there, who has which part, and what was sent."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cavity.learning.engines.base import Part
+from cavity.learning.failures import EngineError
+
+# Bytes above which what is sent goes from worker to worker, and not with every task.
+LARGE = 200_000
+
+
+def distributed() -> Any:
+    """The package of clusters.
+
+    Raises:
+        ImportError: naming the extra, where it is not installed.
+    """
+    try:
+        import distributed
+    except ImportError:
+        raise ImportError(
+            "cavity.engines.Dask needs distributed, which is not installed: "
+            'pip install "cavity[dask]"'
+        ) from None
+    return distributed
+
+
+class Cluster:
+    """A cluster, and what is remembered of it from pass to pass.
+
+    Args:
+        client: a `distributed.Client`.
+
+    Attributes:
+        processes: address and number of every worker process that has done a part.
+        retries: how often a part had to be done again.
+    """
+
+    def __init__(self, client: Any):
+        self.client = client
+        self.processes: set[tuple[str, int]] = set()
+        self.retries = 0
+        self.places: dict[int, str] = {}
+        self.parts: dict[int, tuple[Part, Any]] = {}
+
+    def workers(self) -> tuple[str, ...]:
+        """Addresses of the workers that are there.
+
+        Raises:
+            EngineError: where the scheduler does not answer.
+        """
+        try:
+            if self.client.status == "running":
+                return tuple(sorted(self.client.nthreads()))
+        except OSError:
+            pass
+        raise EngineError(
+            "the Dask scheduler does not answer, or its client was closed; a fit with a "
+            "checkpoint goes on where it was, with a new client"
+        )
+
+    def preferred(self, parts: Sequence[Part], workers: Sequence[str]) -> dict[int, str]:
+        """A worker for each part: that of the last pass, but for none more than its share."""
+        share = -(-len(parts) // len(workers))
+        load = Counter(dict.fromkeys(workers, 0))
+        found: dict[int, str] = {}
+        for part in parts:
+            last = self.places.get(part.index, "")
+            if last in load and load[last] < share:
+                found[part.index] = last
+                load[last] += 1
+        for part in parts:
+            if part.index not in found:
+                found[part.index] = min(workers, key=load.__getitem__)
+                load[found[part.index]] += 1
+        return found
+
+    def sent(self, part: Part) -> Any:
+        """A part as workers get it: pickled, or one pickle on the workers for all passes."""
+        known, kept = self.parts.get(part.index, (None, None))
+        if known is not part or not self.is_there(kept):
+            kept = self.shipped(part, part.name or "the table", everywhere=False)
+            self.parts[part.index] = part, kept
+        return kept
+
+    def shipped(self, tree: Any, name: str, *, everywhere: bool) -> Any:
+        """Anything as tasks take it: its pickle, or a future of that where it is large.
+
+        Raises:
+            TypeError: for what cannot be pickled.
+        """
+        from distributed.protocol.pickle import dumps
+
+        try:
+            pickle = dumps(tree)
+        except Exception as error:
+            raise TypeError(
+                f"{name} cannot be sent to another process ({error}); give functions and classes "
+                "of a module, which open what they read when they are called"
+            ) from None
+        if len(pickle) <= LARGE:
+            return pickle
+        return self.client.scatter(pickle, broadcast=everywhere, hash=False)
+
+    def is_there(self, shipped: Any) -> bool:
+        """Whether what was shipped can still be had: futures are lost with their workers."""
+        return isinstance(shipped, bytes) or (shipped is not None and shipped.status == "finished")
+
+    def lost_tasks(self, addresses: Iterable[str], keys: Iterable[str]) -> int:
+        """How many of these tasks Dask had to give to others, because their workers ended."""
+        wanted, count = set(keys), 0
+        for address in addresses:
+            for _, event in self.client.get_events(address) or ():
+                if event.get("action") == "remove-worker":
+                    there = (*event["processing-tasks"], *event["lost-computed-tasks"])
+                    count += len(wanted.intersection(there))
+        return count

@@ -1,0 +1,230 @@
+"""The Dask engine on real worker processes: the bits of one process, whatever happens to them."""
+
+import contextlib
+import itertools
+import os
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cavity
+from cavity.engines import Dask, EngineError, InProcess
+from cavity.engines.workers import environment
+from tests.engines.dask_parts import Deadly, Missing, process, rows, slowly
+from tests.learning.part_engines import N, Slice
+from tests.learning.test_parts import BAD, EDGES, fitted, parts, same_bits
+
+# Each is said by a process that Dask starts or ends, whatever its users do.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning:distributed"),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning:asyncio"),
+]
+FOUR = (0, 60, 120, 180, N)
+
+
+@pytest.fixture(scope="module")
+def distributed():
+    return pytest.importorskip("distributed", reason="the extra cavity[dask] is not installed")
+
+
+@pytest.fixture(scope="module")
+def cluster(distributed, tmp_path_factory):
+    """Two worker processes, each with a folder of its own.
+
+    One that is killed twice within 15 seconds would not be started again.
+    """
+    import dask
+
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    folder = str(tmp_path_factory.mktemp("workers"))
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
+        distributed.LocalCluster(2, local_directory=folder, **options) as cluster,
+    ):
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(distributed, cluster):
+    with distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture
+def engine(client):
+    client.wait_for_workers(2, timeout=60)
+    before = held(client)
+    yield Dask(client)
+    wait_until(lambda: held(client) <= before)
+
+
+def held(client):
+    """Tasks that the scheduler still knows."""
+    return set(client.cluster.scheduler.tasks)
+
+
+@contextlib.contextmanager
+def without_workers(cluster):
+    cluster.scale(0)
+    wait_until(lambda: not cluster.scheduler.workers)
+    yield
+
+
+def wait_until(true, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def sliced(edges, special):
+    """Parts between edges, of which some are special."""
+    sources = [Slice(*pair) for pair in itertools.pairwise(edges)]
+    return cavity.Parts([special.get(i, source) for i, source in enumerate(sources)], size=64)
+
+
+def test_a_fit_has_the_bits_of_one_process(engine):
+    here, there = fitted(parts()), fitted(parts(), engine=engine)
+    assert there.history == here.history
+    assert there.log_evidence == here.log_evidence
+    assert same_bits(there.posterior, here.posterior)
+    assert (engine.processes, engine.parts, engine.retries) == (2, len(EDGES) - 1, 0)
+    options = {"power": 0.5, "missing": "skip"}
+    ours = cavity.infer(here.model, parts(), engine=engine, **options)
+    theirs = cavity.infer(here.model, parts(), **options)
+    assert ours.log_evidence == theirs.log_evidence
+    assert same_bits(ours.posterior, theirs.posterior)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_no_bit(engine, tmp_path):
+    killed = fitted(sliced(FOUR, {2: Deadly(120, 180, tmp_path / "count", {3, 6})}), engine=engine)
+    whole = fitted(sliced(FOUR, {}))
+    assert killed.history == whole.history
+    assert same_bits(killed.posterior, whole.posterior)
+    assert engine.retries >= 2
+    assert engine.processes > 2
+
+
+@pytest.mark.slow
+def test_a_part_that_kills_is_named(engine, cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
+    deadly = sliced(FOUR, {1: Deadly(60, 120, tmp_path / "count", range(99))})
+    told = r"part 2 failed 2 times; the last time worker processes ended .* tcp://.* out of memory"
+    with pytest.raises(EngineError, match=told):
+        fitted(deadly, engine=Dask(engine.cluster.client, attempts=2))
+
+
+@pytest.mark.slow
+def test_errors_of_the_work_arrive_whole(engine):
+    make, _ = BAD["values"]
+    with pytest.raises(ValueError) as here:
+        fitted(make())
+    with pytest.raises(ValueError) as there:
+        fitted(make(), engine=engine)
+    assert (str(there.value), there.type) == (str(here.value), here.type)
+    assert "Raised by the worker tcp://" in "".join(there.value.__notes__)
+
+
+@pytest.mark.slow
+def test_a_part_that_cannot_be_read_is_tried_elsewhere(engine):
+    told = r"part 3 failed 3 times; the last time on the worker tcp://.*: .*nowhere.parquet"
+    with pytest.raises(EngineError, match=told) as caught:
+        fitted(sliced(FOUR, {2: Missing()}), engine=engine)
+    assert isinstance(caught.value.__cause__, FileNotFoundError)
+    assert engine.retries == 3
+
+
+@pytest.mark.slow
+def test_workers_that_do_not_suit_are_refused(distributed):
+    options = {"processes": False, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(1, threads_per_worker=2, **options) as cluster,
+        distributed.Client(cluster) as client,
+        pytest.raises(EngineError, match=r"the worker inproc://.* has 2 threads.*--nthreads 1"),
+    ):
+        fitted(parts(), engine=Dask(client))
+
+
+def test_versions_must_be_the_same():
+    here = environment()
+    assert here.difference(here) == ""
+    other = here._replace(jax="0.1")
+    assert other.difference(here) == f"has jax 0.1, and the process of the fit {here.jax}"
+    plain = here._replace(flags="")
+    assert plain.difference(here._replace(flags="--a")).startswith("has XLA_FLAGS unset, and")
+
+
+@pytest.mark.slow
+def test_a_cluster_without_workers_is_named(distributed):
+    options = {"processes": False, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(1, **options) as cluster,
+        distributed.Client(cluster) as client,
+        without_workers(cluster),
+        pytest.raises(EngineError, match=r"has had no worker for 0\.2 seconds"),
+    ):
+        fitted(parts(), engine=Dask(client, patience=0.2))
+    with pytest.raises(EngineError, match="its client was closed"):
+        Dask(client).sum(process, SOME, np.add)
+
+
+@pytest.mark.slow
+def test_parts_stay_where_they_were(engine):
+    """And large ones are sent once, pickled here and read there."""
+    first, second = ({i: int(p[0]) for i, p in engine.each(process, SOME)} for _ in range(2))
+    assert first == second
+    assert len(set(first.values())) == 2
+    X = np.zeros((30_000, 1))
+    large = cavity.Parts([[(X, X)], [(X[1:], X[1:])]]).parts
+    assert [engine.sum(rows, large, np.add) for _ in range(2)] == [59_999] * 2
+    sent = [kept for _, kept in engine.cluster.parts.values()]
+    assert [type(kept).__name__ for kept in sent[:2]] == ["Future"] * 2
+    engine.cluster.parts.clear()
+
+
+SOME = cavity.Parts([Slice(*pair) for pair in itertools.pairwise(FOUR)]).parts
+
+
+@pytest.mark.slow
+def test_what_is_left_of_a_pass_is_cancelled(engine):
+    before = held(engine.cluster.client)
+    results = engine.each(slowly, SOME)
+    assert next(results)[0] == 0
+    results.close()
+    wait_until(lambda: held(engine.cluster.client) <= before)
+    assert sorted(i for i, _ in engine.each(process, SOME)) == [0, 1, 2, 3]
+
+
+@pytest.mark.slow
+def test_nothing_is_left_running(distributed):
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    with distributed.LocalCluster(1, **options) as cluster, distributed.Client(cluster) as client:
+        worker = int(Dask(client).sum(process, SOME[:1], np.add)[0])
+        assert worker != os.getpid()
+        assert Path(f"/proc/{worker}").exists()
+    wait_until(lambda: not Path(f"/proc/{worker}").exists())
+
+
+def test_misuse_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(ImportError, match=re.escape('pip install "cavity[dask]"')):
+        Dask(None)
+
+
+def test_arguments_are_checked(distributed):
+    with pytest.raises(TypeError, match="given InProcess"):
+        Dask(InProcess())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [({"patience": 0.0}, "positive number of seconds"), ({"attempts": 0}, "of at least 1")],
+)
+def test_options_are_checked(client, option, told):
+    with pytest.raises(ValueError, match=told):
+        Dask(client, **option)
