@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import cavity
+from cavity import inducing, kernels, likelihoods
 from cavity.engines import Dask, EngineError, InProcess
 from cavity.engines.workers import environment
-from tests.engines.dask_parts import Deadly, Missing, process, rows, slowly
-from tests.learning.part_engines import N, Slice
+from tests.engines.dask_parts import Deadly, DeadlyLabels, Missing, process, rows, slowly
+from tests.learning.part_engines import N, Slice, table
 from tests.learning.test_parts import BAD, EDGES, fitted, parts, same_bits
 
 # Each is said by a process that Dask starts or ends, whatever its users do.
@@ -23,6 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning:asyncio"),
 ]
 FOUR = (0, 60, 120, 180, N)
+X, _ = table()
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +99,24 @@ def test_a_fit_has_the_bits_of_one_process(engine):
     theirs = cavity.infer(here.model, parts(), **options)
     assert ours.log_evidence == theirs.log_evidence
     assert same_bits(ours.posterior, theirs.posterior)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [(), (4, 9)])
+def test_sites_of_rows_have_the_bits_of_one_process(engine, tmp_path, at):
+    """With probit, also where they are lost with a worker."""
+    model = cavity.GP(kernels.RBF(1.0, 1.0), likelihoods.Bernoulli(), inducing.Points(X[::40]))
+
+    def labels(name, at):
+        pairs = enumerate(itertools.pairwise(FOUR))
+        deadly = [DeadlyLabels(*pair, tmp_path / f"{name}{i}", at * (i == 2)) for i, pair in pairs]
+        return cavity.Parts(deadly, size=64)
+
+    here = cavity.infer(model, labels("here", ()), power=0.5)
+    there = cavity.infer(model, labels("there", at), power=0.5, engine=engine)
+    assert here.converged
+    assert there.log_evidence == here.log_evidence
+    assert engine.retries >= len(at) / 2
 
 
 @pytest.mark.slow
