@@ -40,18 +40,18 @@ def standardised() -> tuple[np.ndarray, ...]:
     return (*inputs, *outputs)
 
 
-def deep_model(X: np.ndarray) -> cavity.DeepGP:
+def deep_model(X: np.ndarray, count: int = POINTS, noise: float = NOISE) -> cavity.DeepGP:
     """Two layers, the hidden one about the leading principal components."""
     start = hidden_start(X, [WIDTH])
 
     def points(inputs: np.ndarray) -> inducing.Points:
-        Z = select_inducing(kernels.RBF(), inputs, POINTS, choice="kmeans", seed=0)
+        Z = select_inducing(kernels.RBF(), inputs, count, choice="kmeans", seed=0)
         return inducing.Points(Z)
 
     columns = X.shape[1]
     hidden = kernels.RBF(0.1, np.full(columns, np.sqrt(columns)))
     layers = [
-        cavity.Layer(hidden, points(X), WIDTH, start.maps[0], NOISE),
+        cavity.Layer(hidden, points(X), WIDTH, start.maps[0], noise),
         cavity.Layer(kernels.RBF(1.0, np.ones(WIDTH)), points(start.inputs[-1])),
     ]
     return cavity.DeepGP(layers, likelihoods.Gaussian(0.1))

@@ -14,36 +14,17 @@ import jax
 import numpy as np
 
 import cavity
-from benchmarks.hidden_sites import ROWS, WIDTH, standardised
+from benchmarks.hidden_sites import deep_model, standardised
 from benchmarks.results import Table
-from cavity import fitting, inducing, kernels, likelihoods
-from cavity.learning.initialisation.deep import hidden_start
-from cavity.learning.initialisation.inducing_points import select_inducing
+from cavity import fitting
 from cavity.learning.metrics.regression import regression_metrics
 
 TABLE = Table("private_sites.csv", ("parameters", "power", "sites"))
 POINTS, NOISE, ITERATIONS, LEARNED = 20, 0.05, 200, 0.5
 METHODS: dict[str, Any] = {
-    "tied": cavity.TiedPowerEP(propagation=fitting.Nodes(8, kept=True)),
+    "tied": cavity.TiedPowerEP(propagation=fitting.Nodes(32, shared=True)),
     "private": cavity.PowerEP(exact=False),
 }
-
-
-def deep_model(X: np.ndarray) -> cavity.DeepGP:
-    """Two layers, the hidden one about the leading principal components."""
-    start = hidden_start(X, [WIDTH])
-
-    def points(inputs: np.ndarray) -> inducing.Points:
-        Z = select_inducing(kernels.RBF(), inputs, POINTS, choice="kmeans", seed=0)
-        return inducing.Points(Z)
-
-    columns = X.shape[1]
-    hidden = kernels.RBF(0.1, np.full(columns, np.sqrt(columns)))
-    layers = [
-        cavity.Layer(hidden, points(X), WIDTH, start.maps[0], NOISE),
-        cavity.Layer(kernels.RBF(1.0, np.ones(WIDTH)), points(start.inputs[-1])),
-    ]
-    return cavity.DeepGP(layers, likelihoods.Gaussian(0.1))
 
 
 def record(key: dict[str, Any], result: Any, data: tuple, seconds: float) -> None:
@@ -67,7 +48,7 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     data = standardised()
     X, _, y, _ = data
-    start = deep_model(X[:ROWS])
+    start = deep_model(X, POINTS, NOISE)
     learned = cavity.fit(start, X, y, power=0.0, method=METHODS["tied"], max_iterations=ITERATIONS)
     for power in (0.0, 0.5, 1.0):
         for name, method in METHODS.items():

@@ -66,9 +66,9 @@ CHAIN_FAULTS = (
     ),
     Fault(
         "cavities of functions have transposed roots",
-        "models/state_space/site_terms.py",
-        "own = tuple(MeanRoot(mean, jnp.swapaxes(L, 1, 2)) for mean, L in functions)",
-        "own = tuple(MeanRoot(mean, L) for mean, L in functions)",
+        "models/deep/term.py",
+        "own = [_belief(MeanRoot(mean, jnp.swapaxes(L, 1, 2))) for mean, L in functions]",
+        "own = [_belief(MeanRoot(mean, L)) for mean, L in functions]",
         (
             FUNCTIONS
             + "test_power_zero_is_the_variational_bound_at_its_optimum_in_functions_and_states",

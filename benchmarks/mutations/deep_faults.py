@@ -14,8 +14,8 @@ DEEP_FAULTS = (
     Fault(
         "the term at a latent input counts as often as there are points",
         "models/deep/term.py",
-        "return (jnp.exp(log_weights) @ terms)[:, None]",
-        "return jnp.sum(terms, axis=0)[:, None]",
+        "return jnp.exp(log_weights) @ terms",
+        "return jnp.sum(terms, axis=0)",
         (LATENT + "test_energy_is_that_of_sums_over_grids",),
     ),
     Fault(
@@ -63,8 +63,8 @@ DEEP_FAULTS = (
     Fault(
         "the site of a hidden layer stands for the rows of the first output",
         "models/deep/deep_gp.py",
-        "total.any_output)",
-        "total.per_output[0])",
+        "for layer in self.layers[:-1]), total.any_output)",
+        "for layer in self.layers[:-1]), total.per_output[0])",
         ENERGY,
     ),
     Fault(

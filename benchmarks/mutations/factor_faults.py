@@ -10,8 +10,8 @@ ENERGY = (
     Fault(
         "fixed marginals of the first factor stand for all",
         "inference/energy.py",
-        "None if fixed is None else fixed[i]",
-        "None if fixed is None else fixed[0]",
+        "moments = (None,) * len(first) if fixed is None else fixed",
+        "moments = (None,) * len(first) if fixed is None else (fixed[0],) * len(first)",
         ("equivalence/test_rows.py::test_fixed_marginals_go_to_their_factor",),
     ),
     Fault(

@@ -14,6 +14,7 @@ from benchmarks.mutations.latent_faults import LATENT_FAULTS
 from benchmarks.mutations.learning_faults import LEARNING_FAULTS
 from benchmarks.mutations.likelihood_faults import LIKELIHOOD_FAULTS
 from benchmarks.mutations.moment_faults import MOMENT_FAULTS
+from benchmarks.mutations.part_faults import PART_FAULTS
 from benchmarks.mutations.record_faults import RECORD_FAULTS
 from benchmarks.mutations.row_weight_faults import ROW_WEIGHT_FAULTS
 from benchmarks.mutations.solver_faults import SOLVER_FAULTS
@@ -40,4 +41,5 @@ FAULTS = (
     *MOMENT_FAULTS,
     *RECORD_FAULTS,
     *ROW_WEIGHT_FAULTS,
+    *PART_FAULTS,
 )

@@ -82,7 +82,7 @@ NETWORK = cavity.Network(2, weights.Gaussian(1.0), "erf", likelihoods.StudentT(0
     [
         (HEAVY, 1, "one factor, beside Gaussian priors of weights; given 2"),
         (PLAIN, 5, "leave batch=None, or give batch=1"),
-        (NETWORK, 1, "several weights at once move in parallel"),
+        (NETWORK, 1, "several values at once move in parallel"),
     ],
     ids=["heavy prior", "minibatches", "network"],
 )

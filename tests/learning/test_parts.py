@@ -150,7 +150,7 @@ BAD = {
     ),
     "empty": (lambda: cavity.Parts([[(X[:0], Y[:0])], []]), "the batches hold no rows"),
     "none": (lambda: cavity.Parts([]), "a table has one part at least"),
-    "names": (lambda: cavity.Parts([Slice(0, 9)] * 2, names=["a", "a"]), "each another; given"),
+    "names": (lambda: cavity.Parts([Slice(0, 9)] * 2, names=["a", "a"]), "all different; given"),
     "size": (lambda: cavity.Parts([Slice(0, 9)], size=0), "size must be a whole number"),
 }
 

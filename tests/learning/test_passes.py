@@ -15,6 +15,7 @@ from cavity.learning.infer import as_dtype
 from cavity.learning.objectives import settling
 from cavity.learning.objectives.by_passes import PassObjective
 from cavity.learning.objectives.evidence import Objective
+from cavity.learning.objectives.passes import block_energy
 from tests.learning.part_engines import N, TwoProcesses, table
 from tests.tolerances import assert_close
 
@@ -152,13 +153,26 @@ def test_what_is_not_kept_whole_is_lost():
         kept.read(0, like)
 
 
-def test_few_files_are_left():
+class Watched(InProcess):
+    """Looks how many files there are."""
+
+    def __init__(self, files):
+        self.files, self.most = files, 0
+
+    def each(self, work, parts):
+        self.most = max(self.most, len(self.files()))
+        yield from super().each(work, parts)
+
+
+def test_few_files_are_kept_and_none_is_left():
     def files():
         return set(_folder().iterdir())
 
     before = files()
-    cavity.infer(gp(likelihoods.Bernoulli()), parts("probit"), power=0.5)
-    assert len(files() - before) <= 3 * 3
+    engine = Watched(files)
+    cavity.fit(gp(likelihoods.Bernoulli()), parts("probit"), engine=engine, max_iterations=1)
+    assert files() == before
+    assert 0 < engine.most <= len(before) + 3 * 3
 
 
 @pytest.mark.slow
@@ -175,6 +189,36 @@ def test_a_fit_is_about_that_in_memory_and_the_same_on_two_processes():
         engine.close()
     assert elsewhere.history == here.history
     assert elsewhere.log_evidence == here.log_evidence
+
+
+def test_more_jitter_where_a_factorisation_fails():
+    model = cavity.GP(
+        kernels.RBF(1.0, [1.0, 1.5]), likelihoods.Bernoulli(), inducing.Points(X[:1].repeat(5, 0))
+    )
+    options = {"power": 0.5, "jitter": 0.0, "max_iterations": 1}
+    passes = cavity.fit(model, parts("probit"), **options)
+    assert passes.jitter == cavity.fit(model, X, LABELS, **options).jitter > 0.0
+
+
+class LosesAtLast(InProcess):
+    """Loses all sites before the rows' part of the evidence is summed, once."""
+
+    lost = False
+
+    def each(self, work, parts):
+        if not self.lost and getattr(work, "program", None) is block_energy:
+            self.lost = True
+            for path in _folder().iterdir():
+                path.unlink()
+        yield from super().each(work, parts)
+
+
+def test_sites_that_are_lost_at_last_are_found_again():
+    model, options = gp(likelihoods.Bernoulli()), {"power": 0.5}
+    engine = LosesAtLast()
+    again = cavity.infer(model, parts("probit"), engine=engine, **options)
+    assert engine.lost
+    assert again.log_evidence == cavity.infer(model, parts("probit"), **options).log_evidence
 
 
 def test_what_does_not_settle_says_so(monkeypatch):

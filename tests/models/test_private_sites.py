@@ -59,6 +59,7 @@ def random_sites(problem, rows, outputs=(1, 1), seed=1):
     return (tuple(store),)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_one_layer_is_the_sparse_gp(power):
     """Sites of full rank on inducing variables are then those on function values."""
@@ -95,6 +96,7 @@ def layer_moments(variance, lengthscale, h, mean, cov):
     return A @ mean, rest + np.einsum("ni,ij,nj->n", A, cov, A)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.3, 1.0])
 def test_the_energy_is_that_of_the_theory(power):
     """S60 written out in numpy, at sites away from a fixed point."""
@@ -127,7 +129,7 @@ def test_the_energy_is_that_of_the_theory(power):
     assert_close(value, -log_evidence, "factorised")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [None, likelihoods.Bernoulli()])
 def test_rows_that_are_all_alike_share_one_site(likelihood):
     """Their sites are then equal: tied sites have the same fixed point."""
@@ -148,6 +150,7 @@ def largest_slope(sites):
     )
 
 
+@pytest.mark.slow
 def test_several_latent_functions_and_several_hidden_ones():
     """With one layer those of the sparse GP; and whatever the order of the rows."""
     X, y = data()
@@ -195,6 +198,7 @@ def test_slopes_at_settled_sites_are_finite_differences(layers):
     assert slope @ direction == pytest.approx((ahead - behind) / (2.0 * step), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_power_zero_is_the_bound_of_tied_sites():
     X, y = data()
     model = deep_model(mean=None)
@@ -205,6 +209,7 @@ def test_power_zero_is_the_bound_of_tied_sites():
     assert private.log_evidence > tied.log_evidence - 1e-6
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_a_known_linear_map_is_factor_analysis(power):
     """With outputs of one column at powers above 0, where moments are exact."""
@@ -225,6 +230,7 @@ def test_a_known_linear_map_is_factor_analysis(power):
     np.testing.assert_allclose(result.posterior.latent.var, np.tile(var, (len(Y), 1)), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_sites_of_a_latent_variable_model_settle_from_another_posterior():
     """At power 0 where its bound is, from the closed form that an optimiser found."""
     Y, _ = toy.outputs()

@@ -109,9 +109,8 @@ class Graph(eqx.Module):
         """
         if len(self.factors) != 1 or self.regressions:
             raise ValueError(
-                "this computation is for models whose rows are their only term beside Gaussian "
-                f"priors of weights, given {len(self.factors) + len(self.regressions)} terms: "
-                "leave batch=None"
+                "this computation is for models with one factor, beside Gaussian priors of "
+                f"weights; given {len(self.factors) + len(self.regressions)}"
             )
         (factor,) = self.factors
         return factor

@@ -16,7 +16,13 @@ from cavity.inference.solvers.convergence import EXACT, ConvergenceReport
 from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
-from cavity.learning.data.given import Layout, TrainingRows, as_training_data, in_memory
+from cavity.learning.data.given import (
+    Layout,
+    TrainingRows,
+    as_training_data,
+    in_memory,
+    refuse_engine,
+)
 from cavity.learning.data.training_data import AbstractTrainingData, Data
 from cavity.learning.data.validation import (
     all_fixed,
@@ -112,6 +118,7 @@ def infer(
         return infer_from(start, data, method, first)
 
     def sampled(sampler: MCMC) -> Inference:
+        refuse_engine(engine)
         check_model(model, blocks, sampler)
         data = prepare(*in_memory(X, y), rows=rows, missing=missing)
         start, _, first = checked_start(model, data, jitter)
@@ -336,9 +343,6 @@ def _diagnostics(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: float, sites: Sites
 ) -> RowDiagnostics:
     return RowDiagnostics(data, data.problem(model, method.approximation, jitter), sites)
-
-
-# What finished, where it was not plain sweeps.
 
 
 @compiled

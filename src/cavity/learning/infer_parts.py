@@ -8,7 +8,7 @@ from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.objectives.learning_energy import fixed_objective
 from cavity.learning.objectives.passes import At, posterior_by_passes
-from cavity.learning.objectives.settling import Sweeper
+from cavity.learning.objectives.settling import Settled, Sweeper
 from cavity.learning.results.result import Inference, Posterior
 from cavity.learning.results.sites_said import said_of
 from cavity.models.base import AbstractModel
@@ -29,18 +29,21 @@ def infer_by_passes(
 
     def at(jitter: float) -> tuple[tuple[Posterior, float, ConvergenceReport], bool]:
         used = jnp.asarray(jitter, data.exemplar.rows.x.dtype)
-        point, total, sites, report = (
-            At(objective, objective.origin * 0.0, used),
-            None,
-            None,
-            EXACT,
-        )
+        point = At(objective, jnp.zeros_like(objective.origin), used)
+
+        def found(settled: Settled) -> tuple[Posterior, float, ConvergenceReport]:
+            total, sites, report = settled
+            return *posterior_by_passes(point, data, total, sites), report
+
         if sited:
-            total, sites, report = sweeper.settled(point, method.solver.tolerance)
-        posterior, value = posterior_by_passes(point, data, total, sites)
-        return (posterior, value, report), bool(np.isfinite(value))
+            whole = sweeper.at_settled(point, method.solver.tolerance, found)
+        else:
+            whole = (*posterior_by_passes(point, data), EXACT)
+        return whole, bool(np.isfinite(whole[1]))
 
     (posterior, value, report), used = with_escalating_jitter(at, jitter)
+    if sited:
+        sweeper.close()
     if used is None:
         return None
     message = said_of(report)

@@ -13,7 +13,7 @@ from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.learning.data.arrays import pad_rows
 from cavity.learning.data.batches import BUFFER
-from cavity.learning.data.block_sum import BlockSum
+from cavity.learning.data.block_sum import BlockSum, Dropped
 from cavity.learning.data.blocks import BlockLayout, cut, joined, row_range
 from cavity.learning.data.fingerprint import to_text
 from cavity.learning.data.scales import Tallies
@@ -123,6 +123,10 @@ class BatchedData(AbstractTrainingData):
     ) -> Any:
         work = BlockSum(program, to_numpy(arguments), self.layout, add, sites)
         return self.engine.sum(work, self.parts, add)
+
+    def drop_sites(self, fit: str) -> None:
+        for _ in self.engine.each(Dropped(fit), self.parts):
+            pass
 
     def minibatches(self, size: int, random: np.random.Generator) -> Iterator[Minibatch]:
         """Minibatches of `size` rows for ever, shuffled among those of some blocks at a time."""

@@ -91,7 +91,7 @@ def as_training_data(
     elif X is None:
         raise ValueError(f"{type(model).__name__} needs inputs: give X, one row for each of y")
     if y is not None:
-        _refuse_engine(engine)
+        refuse_engine(engine)
         rows = model.row_data(rows, len(np.asarray(y)))
         data = prepare(*in_memory(X, y), power=power, blocks=blocks, rows=rows, missing=missing)
         model.check_power(data.rows, data.power, method.approximation)
@@ -134,7 +134,7 @@ def check_streamed(model: AbstractModel, method: AbstractMethod) -> None:
         )
 
 
-def _refuse_engine(engine: AbstractEngine | None) -> None:
+def refuse_engine(engine: AbstractEngine | None) -> None:
     """Raises ValueError for an engine beside rows in memory."""
     if engine is not None:
         raise ValueError(

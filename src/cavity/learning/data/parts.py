@@ -55,7 +55,7 @@ class Parts:
         called = list(numbered if names is None else names)
         if len(set(called)) != len(sources) or len(called) != len(sources):
             raise ValueError(
-                f"names are one for each of {len(sources)} parts, each another; given {called}"
+                f"names are one for each of {len(sources)} parts, all different; given {called}"
             )
         pairs = enumerate(zip(called, sources, strict=True))
         self.parts = tuple(Part(i, name, source) for i, (name, source) in pairs)

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -124,7 +125,7 @@ class Survey:
                 filler=np.where(presence.any(axis=0), _first_observed(rows.y, presence), np.nan),
                 shared=rows.presence.shape[1] == 1,
                 single=single,
-                first=row_range(rows, 0, KEPT),
+                first=jax.tree.map(np.array, row_range(rows, 0, KEPT)),
             )
             found = [found[0] + batch if found else batch]
         if not found:

@@ -128,6 +128,10 @@ class AbstractTrainingData(abc.ABC):
         """
 
     @abc.abstractmethod
+    def drop_sites(self, fit: str) -> None:
+        """Drops the sites that were kept with parts for a fit."""
+
+    @abc.abstractmethod
     def minibatches(self, size: int, random: np.random.Generator) -> Iterator[Minibatch]:
         """Minibatches without end; every pass through the data is in another order."""
 
@@ -209,6 +213,9 @@ class Data(eqx.Module, AbstractTrainingData):
     ) -> Any:
         """The value of the data themselves, without sites."""
         return program(*arguments, (), self)
+
+    def drop_sites(self, fit: str) -> None:
+        """There are none."""
 
     def with_power_traced(self) -> "Data":
         """The same, with a power of exactly 1 as an array like those below it."""

@@ -56,6 +56,12 @@ class KeptBlocks:
         self.path.unlink(missing_ok=True)
 
 
+def forget_all(fit: str, part: int) -> None:
+    """Drops all vectors of a part that belong to a fit, and what was begun of them."""
+    for path in _folder().glob(f"{fit}-{part}-*"):
+        path.unlink(missing_ok=True)
+
+
 @functools.cache
 def _folder() -> Path:
     """A folder of this process, which goes when it ends."""

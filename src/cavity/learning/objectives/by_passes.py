@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.energy import Sites
 from cavity.learning.data.training_data import AbstractTrainingData, Minibatch
 from cavity.learning.objectives.evidence import TIGHTEST, Objective
-from cavity.learning.objectives.passes import At, value_and_grad_by_passes
+from cavity.learning.objectives.passes import value_and_grad_by_passes
 from cavity.learning.objectives.settling import Settled, Sweeper, check_passes
 from cavity.models.base import AbstractModel
 
@@ -25,8 +24,6 @@ class PassObjective(Objective):
         options: of `Objective`; sites to start from are left out.
     """
 
-    settled_at: Settled | None = None
-
     def __init__(
         self,
         start: AbstractModel,
@@ -41,27 +38,34 @@ class PassObjective(Objective):
         names = type(self.method).__name__, type(start.likelihood).__name__
         check_passes(problem, *names)
         self.carries = False
+        self.found: tuple[float, np.ndarray] | None = None
         self.sweeper = Sweeper(data, self.solver)
 
-    def at(self, x: np.ndarray, jitter: float) -> At:
-        """A point of passes."""
-        dtype = self.coordinates.origin.dtype
-        move = jnp.asarray(self.coordinates.move(x))
-        return At(self.function, move, jnp.asarray(jitter, dtype))
-
     def _sites(self, x: np.ndarray, jitter: float) -> Sites | None:
-        """The tree of sites is empty: they are with the parts. None where they do not settle."""
+        """None where sites end far from a fixed point; those at hand are with the parts."""
+        at = self.point(x, jitter)
+
+        def evaluated(found: Settled) -> tuple[float, np.ndarray] | None:
+            report = found.report
+            if not np.isfinite(report.residual):  # no proper belief: more jitter may help
+                return np.nan, np.full(at.move.shape, np.nan)
+            far = not report.residual < self.solver.nearby or report.skipped > 0
+            if far and self.defined:
+                return None
+            return value_and_grad_by_passes(at, self.data, found.total, found.sites)
+
         tolerance = max(self.solver.tolerance, TIGHTEST)
-        self.settled_at = self.sweeper.settled(self.at(x, jitter), tolerance)
-        report = self.settled_at.report
-        far = not report.residual < self.solver.nearby or report.skipped > 0
-        return None if far else self.empty
+        self.found = self.sweeper.at_settled(at, tolerance, evaluated)
+        return None if self.found is None else self.empty
 
     def _evaluated(
         self, x: np.ndarray, sites: Sites, batch: Minibatch | None, scale: float, jitter: float
     ) -> tuple[float, np.ndarray]:
-        found = self.settled_at
-        assert found is not None
-        at = self.at(x, jitter)
-        value, slope = value_and_grad_by_passes(at, self.data, found.total, found.sites)
+        """What was found with the sites of the point."""
+        assert self.found is not None
+        value, slope = self.found
         return value, self.coordinates.gradient(slope, np.zeros(0))
+
+    def close(self) -> None:
+        """Drops the sites."""
+        self.sweeper.close()

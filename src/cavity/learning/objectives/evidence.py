@@ -290,6 +290,9 @@ class Objective:
         self.best = self.fall = np.inf
         self.warm.forget()
 
+    def close(self) -> None:
+        """Nothing is kept elsewhere."""
+
     def start_from(self, x: np.ndarray, sites: Sites) -> None:
         """Lets the next evaluation start from these private sites, those of a point."""
         self.warm.forget()
@@ -374,10 +377,13 @@ class Objective:
 
     def _streamed(self, x: np.ndarray, jitter: float) -> tuple[float, np.ndarray]:
         """Value and gradient of exact factors, from the messages of all batches."""
-        typed, move = jnp.asarray(jitter, self.coordinates.origin.dtype), self.coordinates.move(x)
-        at = At(self.function, jnp.asarray(move), typed)
-        value, slope = value_and_grad_by_passes(at, self.data)
+        value, slope = value_and_grad_by_passes(self.point(x, jitter), self.data)
         return value, self.coordinates.gradient(slope, np.zeros(0))
+
+    def point(self, x: np.ndarray, jitter: float) -> At:
+        """Where passes are made."""
+        typed = jnp.asarray(jitter, self.coordinates.origin.dtype)
+        return At(self.function, jnp.asarray(self.coordinates.move(x)), typed)
 
     def _averaged(self, x: np.ndarray, sites: Sites, jitter: float) -> tuple[float, np.ndarray]:
         """Value and gradient from all rows: the mean of the unbiased ones of its blocks."""

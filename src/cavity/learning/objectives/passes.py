@@ -33,7 +33,7 @@ from cavity.inference.energy import (
 )
 from cavity.inference.factors.base import Beliefs
 from cavity.inference.graph.base import Messages
-from cavity.inference.solvers.parallel import squared_change, sweep_under
+from cavity.inference.solvers.parallel import sweep_under
 from cavity.learning.data.training_data import AbstractTrainingData, Data, StoredSites
 from cavity.learning.objectives.learning_energy import LearningEnergy
 from cavity.learning.results.result import Posterior
@@ -66,13 +66,11 @@ class Swept(NamedTuple):
         residual: the largest change of a moment that a full step makes, in deviations; infinite
             where a belief is not proper.
         skipped: sites skipped because their cavity is not proper.
-        change: the sum of the squares of all changes, in deviations.
     """
 
     messages: Received
     residual: Array | np.ndarray
     skipped: Array | np.ndarray
-    change: Array | np.ndarray
 
 
 def both_swept(a: Swept, b: Swept) -> Swept:
@@ -81,7 +79,6 @@ def both_swept(a: Swept, b: Swept) -> Swept:
         jax.tree.map(np.add, a.messages, b.messages),
         np.maximum(a.residual, b.residual),
         np.add(a.skipped, b.skipped),
-        np.add(a.change, b.change),
     )
 
 
@@ -179,8 +176,7 @@ def block_sweep(
     graph = frozen(_graph(at, data, at.move)).with_projections()
     result = sweep_under(graph, beliefs_under(graph, total), sites, 1.0)
     moved = jax.tree.map(lambda old, to: old + step * (to - old), sites, result.sites)
-    change = squared_change(sites, result)
-    return Swept(_messages_of(graph, moved), result.residual, result.skipped, change), moved
+    return Swept(_messages_of(graph, moved), result.residual, result.skipped), moved
 
 
 @compiled_once

@@ -2,11 +2,12 @@
 
 import dataclasses
 import uuid
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from cavity.inference.problem import Problem
+from cavity.inference.problem import ROUNDING, Problem
 from cavity.inference.solvers.convergence import ConvergenceReport, count
 from cavity.inference.solvers.settings import FixedPointSolver
 from cavity.learning.data.training_data import AbstractTrainingData, StoredSites
@@ -20,6 +21,8 @@ from cavity.learning.objectives.passes import (
     block_sweep,
     both_swept,
 )
+
+T = TypeVar("T")
 
 # Sweeps at the most, and sweeps without coming a tenth closer: each is a pass over all rows.
 MOST, PATIENCE = 100, 12
@@ -57,26 +60,36 @@ class Sweeper:
         self.fit, self.names, self.number = uuid.uuid4().hex, set[str](), 0
         self.best: str | None = None
 
-    def settled(self, at: At, tolerance: float) -> Settled:
-        """The sites at a point; those of the least residual where sweeps do not converge.
+    def at_settled(self, at: At, tolerance: float, then: Callable[[Settled], T]) -> T:
+        """What a function makes of the sites at a point.
 
         Args:
             at: the point.
             tolerance: on what a further sweep would change, in standard deviations.
+            then: the function, which may make passes with the sites.
 
         Raises:
             Lost: where a process has lost sites again and again.
         """
+        rounding = ROUNDING * float(np.finfo(np.asarray(at.jitter).dtype).eps)
+        tolerance = max(tolerance, rounding)
         for attempt in range(ATTEMPTS):
             try:
-                return self._settled(at, tolerance)
+                return then(self.settled(at, tolerance))
             except Lost:
                 if attempt + 1 == ATTEMPTS:
                     raise
         raise AssertionError
 
-    def _settled(self, at: At, tolerance: float) -> Settled:
-        """Sweeps of adapted steps; where these fail, of fixed ones."""
+    def close(self) -> None:
+        """Drops all sites, wherever they are."""
+        self.data.drop_sites(self.fit)
+
+    def settled(self, at: At, tolerance: float) -> Settled:
+        """The sites at a point: by sweeps of adapted steps; where these fail, of fixed ones.
+
+        Those of the least residual where no sweeps converge.
+        """
         steps = (self.solver.step,)
         if self.solver.step is None and "damped sweeps" in self.solver.rungs:
             steps += self.solver.damped_steps
@@ -113,7 +126,7 @@ class Sweeper:
             report = ConvergenceReport(
                 sweep, residual, count(result.skipped), "parallel sweeps", converged
             )
-            closer = residual < before.report.residual
+            closer = residual < here.report.residual
             before, here = here, Settled(result.messages, sites, report)
             if converged:
                 break

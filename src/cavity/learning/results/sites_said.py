@@ -3,6 +3,7 @@
 from cavity.inference.solvers.convergence import EXACT, ConvergenceReport
 from cavity.numerics.text import plural
 
+# What finished, where it was not plain sweeps.
 _BY = {
     "continuation in the power": " of continuation in the power",
     "damped sweeps": " (damped at first)",

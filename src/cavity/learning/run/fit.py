@@ -8,7 +8,13 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites
 from cavity.learning.blas_threads import with_one_blas_thread
-from cavity.learning.data.given import Layout, TrainingRows, as_training_data, in_memory
+from cavity.learning.data.given import (
+    Layout,
+    TrainingRows,
+    as_training_data,
+    in_memory,
+    refuse_engine,
+)
 from cavity.learning.data.validation import all_fixed, check_model, inputs_first
 from cavity.learning.diagnostics.undetermined import SAID, undetermined
 from cavity.learning.dispatch import dispatch
@@ -135,6 +141,7 @@ def fit(
     moves, before = said.stages(start, bijections, schedule)
 
     def sampled(sampler: MCMC) -> FitResult:
+        refuse_engine(engine)
         if schedule:
             raise ValueError("MCMC() draws all parameters at once: leave schedule=()")
         check_model(start, blocks, sampler)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.energy import Sites
+from cavity.inference.problem import has_sites
 from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.inference.solvers.steps import is_defined
 from cavity.learning.data.scales import coordinates_of, model_at
@@ -19,6 +20,7 @@ from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.objectives.by_passes import PassObjective
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.interleaved import Interleaved
+from cavity.learning.objectives.learning_energy import split_optimised
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, StartFailed
 from cavity.learning.progress.checkpoint import Search, Searches
 from cavity.learning.results.at_bounds import AtBound, at_bounds
@@ -173,6 +175,7 @@ class Restarts:
             self.sites = objective.sites if moving else objective.best_sites
         own = objective.has_optimised or objective.in_memory is None or model.ordered
         self.energy = None if own else functools.partial(objective.energy_at, minimum.x)
+        objective.close()
         found = objective.model(minimum.x)
         if minimum.stuck and self._nearly_noise_free(objective, found):
             minimum = dataclasses.replace(minimum, converged=True, message=NOISE_FREE)
@@ -196,10 +199,11 @@ class Restarts:
     def _objective(self, model: AbstractModel, maps: AbstractModel, jitter: float) -> Objective:
         options: dict[str, Any] = {"maps": maps, "densities": self.densities, "jitter": jitter}
         options |= {"method": self.method, "sites": self.sites, "settled": self.settled}
-        approximation = self.method.approximation
-        by_passes = self.data.in_memory is None and not approximation.tied
-        exact = approximation.closed_form and model.likelihood.gaussian_noise is not None
-        kind = PassObjective if by_passes and not exact else Objective
+        kind = Objective
+        if self.data.in_memory is None:
+            problem = self.data.exemplar.problem(model, self.method.approximation, jitter)
+            sited = has_sites(split_optimised(problem.empty_sites())[1])
+            kind = PassObjective if sited else Objective
         return kind(model, self.data, accuracy=self.least_fall, **options)
 
     def _interleaves(self, objective: Objective) -> bool:
