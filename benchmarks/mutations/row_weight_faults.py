@@ -49,9 +49,9 @@ ROW_WEIGHT_FAULTS = (
     ),
     Fault(
         "scores do not see weights",
-        "learning/metrics/regression.py",
-        "own = None if weights is None else np.asarray(weights, float)",
-        "own = None",
+        "learning/metrics/sums.py",
+        "own = np.asarray(weights, float)",
+        "own = np.ones_like(values)",
         ("cli/test_row_weights.py::test_metrics_of_weights_are_those_of_copies",),
     ),
     Fault(

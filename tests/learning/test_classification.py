@@ -68,6 +68,44 @@ def test_calibration_by_hand():
     assert ours.ece([0, 1], [[1.0, 0.0], [0.0, 1.0]]) == 0.0
 
 
+@pytest.mark.parametrize("rounded", [None, 1])
+@pytest.mark.parametrize("weights", [None, RANDOM.uniform(0.0, 3.0, 400)])
+def test_sums_of_parts_give_what_all_rows_give(rounded, weights):
+    """Scikit-learn ranks by the rounded scores, most of which come in all parts."""
+    chance = CHANCE if rounded is None else np.clip(np.round(CHANCE, rounded), 0.01, 0.99)
+    log_p = np.log(np.stack([1 - chance, chance], axis=1))
+
+    def cut(start, stop):
+        heavy = None if weights is None else weights[start:stop]
+        return ours.classification_sums(LABELS[start:stop], log_p[start:stop], heavy)
+
+    a, b, c, d = cut(0, 1), cut(1, 150), cut(150, 151), cut(151, 400)
+    whole = ours.classification_metrics(LABELS, log_p, weights)
+    assert whole["auc"] == pytest.approx(
+        theirs.roc_auc_score(LABELS, chance, sample_weight=weights), rel=1e-12
+    )
+    for found in ((a + b) + (c + d), a + (b + (c + d))):
+        assert found.metrics() == pytest.approx(whole, rel=1e-12)
+        assert len(found.odds.scores) == len(np.unique(log_p[:, 1] - log_p[:, 0]))
+
+
+def test_rows_of_many_classes_keep_no_scores():
+    a = ours.classification_sums(OF_THREE[:100], np.log(THREE[:100]))
+    b = ours.classification_sums(OF_THREE[100:], np.log(THREE[100:]))
+    assert len((a + b).odds.scores) == 0
+    whole = ours.classification_metrics(OF_THREE, np.log(THREE))
+    assert (a + b).metrics() == pytest.approx(whole, rel=1e-12, nan_ok=True)
+
+
+def test_certain_scores_are_equal_whatever_their_order():
+    """Log odds of plus infinity are one score: what comes first among them must not count."""
+    score = np.array([np.inf, np.inf, -np.inf, 0.0])
+    happened = np.array([True, False, False, True])
+    found = ours.roc(happened, score)
+    back = ours.roc(happened[::-1], score[::-1])
+    assert found.area == back.area == pytest.approx((0.5 + 1 + 0 + 1) / 4 + 0.0)
+
+
 @pytest.mark.parametrize(
     ("labels", "values", "message"),
     [

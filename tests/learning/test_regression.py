@@ -96,6 +96,62 @@ def test_the_record_has_the_documented_keys(case):
     assert metrics.average_metrics([record, record]) == pytest.approx(record)
 
 
+CUTS = [slice(0, 1), slice(1, 12), slice(12, 14), slice(14, 40)]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("tabulated", [False, True])
+def test_sums_of_parts_give_what_all_rows_give(case, weighted, tabulated):
+    """The parts differ much in their means, and one holds a single row."""
+    arrays = [np.copy(a) for a in case]
+    arrays[0][12:] += 300.0
+    weights = np.random.default_rng(2).uniform(0.0, 3.0, 40) if weighted else None
+    scores = metrics.Scores(
+        np.linspace(1.0, 2.0, 40), {level: arrays[0] > level for level in metrics.LEVELS}
+    )
+
+    def cut(rows):
+        own = metrics.Scores(
+            scores.crps[rows], {level: inside[rows] for level, inside in scores.within.items()}
+        )
+        heavy = None if weights is None else weights[rows]
+        given = (a[rows] for a in arrays)
+        return metrics.regression_sums(
+            *given, 0.3, 1.7, scores=own if tabulated else None, weights=heavy
+        )
+
+    a, b, c, d = (cut(rows) for rows in CUTS)
+    whole = metrics.regression_metrics(
+        *arrays, 0.3, 1.7, scores=scores if tabulated else None, weights=weights
+    )
+    for found in ((a + b) + (c + d), a + (b + (c + d))):
+        assert list(found.metrics()) == list(whole)
+        assert found.metrics() == pytest.approx(whole, rel=1e-12)
+    variance = np.average(
+        (arrays[0] - np.average(arrays[0], weights=weights)) ** 2, weights=weights
+    )
+    squares = np.average((arrays[0] - arrays[1]) ** 2, weights=weights)
+    assert whole["smse"] == pytest.approx(squares / variance, rel=1e-12)
+
+
+def test_targets_that_are_constant_in_parts_have_a_variance_where_the_parts_differ():
+    one = np.ones(3)
+    same, other = (metrics.regression_sums(y * one, one, one, one, 0.0, 1.0) for y in (0.1, 0.3))
+    assert np.isnan((same + same).metrics()["smse"])
+    assert (same + other).metrics()["smse"] == pytest.approx((0.81 + 0.49) / 2 / 0.01)
+
+
+def test_rows_without_weight_are_no_mean(case):
+    nothing = metrics.regression_sums(*case, 0.3, 1.7, weights=np.zeros(40))
+    with pytest.raises(ZeroDivisionError, match="all weights are zero"):
+        nothing.metrics()
+    some = metrics.regression_sums(*case, 0.3, 1.7)
+    assert (nothing + some).metrics() == pytest.approx(some.metrics(), rel=1e-12)
+    assert (some + nothing).metrics() == pytest.approx(some.metrics(), rel=1e-12)
+    with pytest.raises(ValueError, match=r"one weight for each row: given \(1,\)"):
+        metrics.rmse(case[0], case[1], [2.0])
+
+
 def test_one_row_and_constant_targets_are_legitimate():
     one = np.array([2.0])
     record = metrics.regression_metrics(one, one + 1, one, -one, 2.0, 0.0)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from cavity.numerics.tree_sum import TreeSum, added
+from cavity.numerics.tree_sum import TreeSum, added, summed
 
 # Written out by hand for the numbers of terms that come first.
 BRACKETS = {
@@ -31,6 +31,17 @@ def test_the_order_is_that_of_the_tree(count):
     orders = itertools.islice(itertools.permutations(range(count)), 200)
     backwards = range(count - 1, -1, -1)
     assert {brackets(count, order) for order in (*orders, backwards)} == {BRACKETS[count]}
+
+
+@pytest.mark.parametrize("count", BRACKETS)
+def test_terms_of_unknown_number_have_the_same_order(count):
+    assert summed((str(i) for i in range(count)), lambda a, b: f"({a}{b})") == BRACKETS[count]
+
+
+def test_nothing_adds_nothing():
+    assert summed([], max) is None
+    assert summed([None, None, None], max) is None
+    assert summed(["0", None, "2", "3", None], lambda a, b: f"({a}{b})") == "(0(23))"
 
 
 def test_a_term_that_comes_twice_counts_once():

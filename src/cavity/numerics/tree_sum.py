@@ -1,6 +1,6 @@
 """Sums of the parts of a table, in one order whoever computes them and when."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 import jax
@@ -12,6 +12,41 @@ T = TypeVar("T")
 def added(a: T, b: T) -> T:
     """The sum of two trees of numpy arrays, leaf by leaf."""
     return jax.tree.map(np.add, a, b)
+
+
+def where_any(add: Callable[[T, T], T]) -> Callable[[T | None, T | None], T | None]:
+    """An addition for terms some of which are None, which add nothing."""
+
+    def joined(a: T | None, b: T | None) -> T | None:
+        if a is None or b is None:
+            return b if a is None else a
+        return add(a, b)
+
+    return joined
+
+
+def summed(values: Iterable[T | None], add: Callable[[T, T], T]) -> T | None:
+    """The sum of values that come in order, with the bits of `TreeSum`, however many come.
+
+    Args:
+        values: the terms; None adds nothing.
+        add: adds two; need not commute.
+
+    Returns:
+        The sum; None where nothing was added.
+    """
+    joined = where_any(add)
+    # Sums that are still to be added, of numbers of terms that are falling powers of two.
+    waiting: list[tuple[int, T | None]] = []
+    for value in values:
+        total, terms = value, 1
+        while waiting and waiting[-1][0] == terms:
+            total, terms = joined(waiting.pop()[1], total), 2 * terms
+        waiting.append((terms, total))
+    found = None
+    while waiting:
+        found = joined(waiting.pop()[1], found)
+    return found
 
 
 class TreeSum(Generic[T]):

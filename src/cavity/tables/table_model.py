@@ -1,8 +1,9 @@
 """A fitted model with all that is needed to predict, judge and describe it without its data."""
 
 import dataclasses
+import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
@@ -16,14 +17,21 @@ from cavity.estimators.predictions import (
 from cavity.learning.data.scales import Tallies
 from cavity.learning.double_precision import in_double
 from cavity.learning.infer import NumericalError
-from cavity.learning.metrics.classification import classification_metrics
-from cavity.learning.metrics.regression import LEVELS, Scores, average_metrics, regression_metrics
+from cavity.learning.metrics.classification import ClassSums, classification_sums
+from cavity.learning.metrics.regression import (
+    LEVELS,
+    RegressionSums,
+    Scores,
+    average_metrics,
+    regression_sums,
+)
 from cavity.learning.streaming.record import as_tallies, described
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.mean_function import with_found_mean
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.text import plural
+from cavity.numerics.tree_sum import summed
 from cavity.persistence.errors import DataError
 from cavity.persistence.typed_values import WrongValue, typed
 from cavity.tables.contents import AbstractContents, Held
@@ -45,6 +53,25 @@ from cavity.tables.schema import Encoded, Schema
 PART = 4_000
 # Scales are larger.
 SMALLEST = float(np.finfo(float).tiny)
+
+S = TypeVar("S", RegressionSums, ClassSums)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Judged(Generic[S]):
+    """Sums over rows of which the metrics of a model are made.
+
+    Their size does not grow with the rows, but for two classes: see `Ranking`.
+
+    Attributes:
+        targets: for each target.
+    """
+
+    targets: tuple[S, ...]
+
+    def __add__(self, later: "Judged[S]") -> "Judged[S]":
+        pairs = zip(self.targets, later.targets, strict=True)
+        return Judged(tuple(before + after for before, after in pairs))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -141,49 +168,57 @@ class TableModel(AbstractContents):
         """Scores of the predictions of a table, by the names of `cavity evaluate --json`.
 
         With several targets these are means over them, and `per_target` has those of each. Rows
-        count by their weights. Of a table in parts some numbers per row and target are kept, and
-        no part.
+        count by their weights. Of a table in parts sums are kept, and no part; they are added
+        as `AbstractEngine.sum` adds them.
 
         Raises:
-            DataError: for a target that the likelihood does not take.
+            DataError: for a target that the likelihood does not take, and for no rows.
             NumericalError: if a prediction is not finite.
         """
         parts = [table] if isinstance(table, Encoded) else table
-        found, own = [], []
-        for part in parts:
-            if len(part.X):
-                found.append(self._judged(part))
-                own.append(part.weight)
-        if not found:
+        found = (self.judged(part) for part in parts)
+        return self.metrics_of(summed(found, operator.add))
+
+    def metrics_of(self, sums: "Judged | None") -> dict[str, Any]:
+        """The scores that sums give, as `metrics` has them.
+
+        Args:
+            sums: of all rows, as `judged` gives them for a part; None where there are no rows.
+
+        Raises:
+            DataError: for no rows.
+        """
+        if sums is None:
             raise DataError("every row has weight 0: there is nothing to judge predictions by")
-        weights = None if own[0] is None else np.concatenate(own)
-        if self.classes:
-            labels, chances = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-            return dict(classification_metrics(labels, chances, weights))
-        rows = zip(*(arrays for arrays, _ in found), strict=True)
-        targets = zip(*(np.concatenate(arrays).T for arrays in rows), strict=True)
-        scores = [_joined(parts) for parts in zip(*(scores for _, scores in found), strict=True)]
-        moments = (self.y_mean, self.y_var, scores)
-        each = [
-            regression_metrics(*part, *about, weights=weights)
-            for part, *about in zip(targets, *moments, strict=True)
-        ]
+        each = [target.metrics() for target in sums.targets]
         if len(each) == 1:
             return dict(each[0])
         named_each = dict(zip(self.targets, each, strict=True))
         return {**average_metrics(each), "per_target": named_each}
 
-    def _judged(self, table: Encoded) -> Any:
-        """Row by row what metrics need: of classes labels and their log probabilities.
+    def judged(self, table: Encoded) -> "Judged | None":
+        """What is added over the rows of a table to judge predictions; None without rows.
 
-        Otherwise targets, means, deviations and log densities, (N, P) each, and scores.
+        Raises:
+            DataError: for a target that the likelihood does not take.
+            NumericalError: if a prediction is not finite.
         """
+        if not len(table.X):
+            return None
         assert table.y is not None
         if self.classes:
-            return table.y[:, 0], self.log_probabilities(table.X)
+            found = self.log_probabilities(table.X)
+            return Judged((classification_sums(table.y[:, 0], found, table.weight),))
         check_targets(self.posterior.model.likelihood, self.targets, table)
         out = self.predictive(table.X, table.side)
-        return (table.y, out.mean, out.std, out.log_density(table.y)), self._scores(table)
+        columns = (a.T for a in (table.y, out.mean, out.std, out.log_density(table.y)))
+        moments = (self.y_mean, self.y_var, self._scores(table))
+        return Judged(
+            tuple(
+                regression_sums(*each, weights=table.weight)
+                for each in zip(*columns, *moments, strict=True)
+            )
+        )
 
     def _scores(self, table: Encoded) -> list[Scores | None]:
         """Row by row scores of each target, None where predictions are normal."""

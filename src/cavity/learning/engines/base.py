@@ -4,7 +4,7 @@ import abc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from cavity.numerics.tree_sum import TreeSum
+from cavity.numerics.tree_sum import TreeSum, where_any
 
 T = TypeVar("T")
 
@@ -56,13 +56,7 @@ class AbstractEngine(abc.ABC):
             parts: all of them.
             add: adds two results; those of earlier parts come first.
         """
-
-        def joined(a: T | None, b: T | None) -> T | None:
-            if a is None or b is None:
-                return b if a is None else a
-            return add(a, b)
-
-        tree = TreeSum(len(parts), joined)
+        tree = TreeSum(len(parts), where_any(add))
         for index, value in self.each(work, parts):
             tree.put(index, value)
         return tree.total

@@ -5,12 +5,13 @@ that sum to one. Log scores are in nats per row. A metric that the data do not d
 Weights, where given, are those of the rows, (N,): a row of weight w counts as w rows.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.learning.metrics.regression import mean_of
+from cavity.learning.metrics.sums import Bins, Mean, Ranking
 
 BINS = 10
 
@@ -43,16 +44,14 @@ class Roc(NamedTuple):
 
 def error(labels: ArrayLike, probabilities: ArrayLike, weights: ArrayLike | None = None) -> float:
     r"""The share of rows whose likeliest class is not theirs."""
-    labels, p = _checked(labels, probabilities)
-    return mean_of(np.argmax(p, axis=1) != labels, weights)
+    return _wrong(*_checked(labels, probabilities), weights).value
 
 
 def nlpp(
     labels: ArrayLike, log_probabilities: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
     r"""Mean negative log predictive probability, $-\tfrac1N \sum_n \log p(y_n)$, in nats."""
-    labels, log_p = _checked(labels, log_probabilities)
-    return -mean_of(log_p[np.arange(len(labels)), labels], weights)
+    return -_log_true(*_checked(labels, log_probabilities), weights).value
 
 
 def brier(labels: ArrayLike, probabilities: ArrayLike, weights: ArrayLike | None = None) -> float:
@@ -64,10 +63,7 @@ def brier(labels: ArrayLike, probabilities: ArrayLike, weights: ArrayLike | None
     References:
         Brier (1950); Gneiting and Raftery (2007), section 3.1.
     """
-    labels, p = _checked(labels, probabilities)
-    truth = labels[:, None] == np.arange(p.shape[1])
-    total = mean_of(np.sum((p - truth) ** 2, axis=1), weights)
-    return float(total / 2 if p.shape[1] == 2 else total)
+    return _squares(*_checked(labels, probabilities), weights).value
 
 
 def reliability(
@@ -84,14 +80,7 @@ def reliability(
         bins: their number.
         weights: of the rows, (N,); None where all count once.
     """
-    p, happened = np.asarray(probability, float), np.asarray(came_true, float)
-    which = np.minimum((p * bins).astype(int), bins - 1)
-    own = None if weights is None else np.asarray(weights, float)
-    count = np.bincount(which, weights=own, minlength=bins)
-    seen, heavy = count > 0, 1.0 if own is None else own
-    sums = (np.bincount(which, weights=heavy * x, minlength=bins)[seen] for x in (p, happened))
-    predicted, observed = (total / count[seen] for total in sums)
-    return Reliability(predicted, observed, count[seen])
+    return _in_bins(Bins.over(probability, came_true, bins, weights))
 
 
 def ece(
@@ -108,10 +97,7 @@ def ece(
     References:
         Guo, Pleiss, Sun and Weinberger (2017), eq. 3.
     """
-    labels, p = _checked(labels, probabilities)
-    found = reliability(p.max(axis=1), np.argmax(p, axis=1) == labels, bins, weights)
-    gap = np.abs(found.predicted - found.observed)
-    return float(np.sum(found.count * gap) / np.sum(found.count))
+    return _gap(_confidence(*_checked(labels, probabilities), bins, weights))
 
 
 def roc(came_true: ArrayLike, score: ArrayLike, weights: ArrayLike | None = None) -> Roc | None:
@@ -122,26 +108,71 @@ def roc(came_true: ArrayLike, score: ArrayLike, weights: ArrayLike | None = None
         score: the larger, the likelier it was said to be, (N,).
         weights: of the rows, (N,); None where all count once.
     """
-    happened, score = np.asarray(came_true, bool), np.asarray(score, float)
-    heavy = np.ones(len(score)) if weights is None else np.asarray(weights, float)
-    if not (np.any(heavy[happened]) and np.any(heavy[~happened])):
-        return None
-    order = np.argsort(-score, kind="stable")
-    last = np.append(np.flatnonzero(np.diff(score[order])), len(score) - 1)  # of equal scores
-    hits, alarms = (np.cumsum(x[order])[last] for x in (heavy * happened, heavy * ~happened))
-    true, false = hits / hits[-1], alarms / alarms[-1]
-    return Roc(np.append(0.0, false), np.append(0.0, true))
+    return _curve(_ranking(came_true, score, weights))
 
 
 def auc(
     labels: ArrayLike, log_probabilities: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
     """Area under the ROC curve of the second class; NaN unless both of two classes are there."""
+    return _area(_odds(*_checked(labels, log_probabilities), weights))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ClassSums:
+    """Sums over rows of which every measure of classes is made.
+
+    Attributes:
+        wrong: rows whose likeliest class is not theirs.
+        log_true: log probabilities of the true classes.
+        squares: squared differences between probabilities and what came true.
+        confidence: probabilities of the likeliest classes.
+        odds: log odds of the second of two classes; without any of more classes.
+    """
+
+    wrong: Mean
+    log_true: Mean
+    squares: Mean
+    confidence: Bins
+    odds: Ranking
+
+    def __add__(self, later: "ClassSums") -> "ClassSums":
+        return ClassSums(
+            wrong=self.wrong + later.wrong,
+            log_true=self.log_true + later.log_true,
+            squares=self.squares + later.squares,
+            confidence=self.confidence + later.confidence,
+            odds=self.odds + later.odds,
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Every measure by name, as `classification_metrics` gives them.
+
+        Raises:
+            ZeroDivisionError: if all weights are zero.
+        """
+        return {
+            "error": self.wrong.value,
+            "nlpp": -self.log_true.value,
+            "brier": self.squares.value,
+            "ece": _gap(self.confidence),
+            "auc": _area(self.odds),
+        }
+
+
+def classification_sums(
+    labels: ArrayLike, log_probabilities: ArrayLike, weights: ArrayLike | None = None
+) -> ClassSums:
+    """The sums over some rows, by the arguments of `classification_metrics`."""
     labels, log_p = _checked(labels, log_probabilities)
-    if log_p.shape[1] != 2:
-        return np.nan
-    found = roc(labels == 1, log_p[:, 1] - log_p[:, 0], weights)
-    return np.nan if found is None else found.area
+    p = np.exp(log_p)
+    return ClassSums(
+        wrong=_wrong(labels, p, weights),
+        log_true=_log_true(labels, log_p, weights),
+        squares=_squares(labels, p, weights),
+        confidence=_confidence(labels, p, BINS, weights),
+        odds=_odds(labels, log_p, weights),
+    )
 
 
 def classification_metrics(
@@ -157,14 +188,66 @@ def classification_metrics(
     Returns:
         `error, nlpp, brier, ece, auc`.
     """
-    p = np.exp(np.asarray(log_probabilities, float))
-    return {
-        "error": error(labels, p, weights),
-        "nlpp": nlpp(labels, log_probabilities, weights),
-        "brier": brier(labels, p, weights),
-        "ece": ece(labels, p, weights=weights),
-        "auc": auc(labels, log_probabilities, weights),
-    }
+    return classification_sums(labels, log_probabilities, weights).metrics()
+
+
+def _wrong(labels: np.ndarray, p: np.ndarray, weights: ArrayLike | None) -> Mean:
+    return Mean.over(np.argmax(p, axis=1) != labels, weights)
+
+
+def _log_true(labels: np.ndarray, log_p: np.ndarray, weights: ArrayLike | None) -> Mean:
+    return Mean.over(log_p[np.arange(len(labels)), labels], weights)
+
+
+def _squares(labels: np.ndarray, p: np.ndarray, weights: ArrayLike | None) -> Mean:
+    """Of two classes those of one of them."""
+    truth = labels[:, None] == np.arange(p.shape[1])
+    total = np.sum((p - truth) ** 2, axis=1)
+    return Mean.over(total / 2 if p.shape[1] == 2 else total, weights)
+
+
+def _confidence(labels: np.ndarray, p: np.ndarray, bins: int, weights: ArrayLike | None) -> Bins:
+    """The likeliest classes' probabilities."""
+    return Bins.over(p.max(axis=1), np.argmax(p, axis=1) == labels, bins, weights)
+
+
+def _ranking(came_true: ArrayLike, score: ArrayLike, weights: ArrayLike | None) -> Ranking:
+    happened, score = np.asarray(came_true, bool), np.asarray(score, float)
+    heavy = np.ones(len(score)) if weights is None else np.asarray(weights, float)
+    return Ranking.merged(score, heavy * happened, heavy * ~happened)
+
+
+def _odds(labels: np.ndarray, log_p: np.ndarray, weights: ArrayLike | None) -> Ranking:
+    """The log odds of the second of two classes; none of more."""
+    if log_p.shape[1] != 2:
+        return _ranking([], [], None)
+    return _ranking(labels == 1, log_p[:, 1] - log_p[:, 0], weights)
+
+
+def _in_bins(sums: Bins) -> Reliability:
+    seen = sums.weight > 0
+    count = sums.weight[seen]
+    return Reliability(sums.predicted[seen] / count, sums.observed[seen] / count, count)
+
+
+def _gap(sums: Bins) -> float:
+    """The mean distance between confidence and accuracy."""
+    found = _in_bins(sums)
+    gap = np.abs(found.predicted - found.observed)
+    return float(np.sum(found.count * gap) / np.sum(found.count))
+
+
+def _curve(ranking: Ranking) -> Roc | None:
+    """The rates as the threshold falls; None unless there are rows of both kinds."""
+    if not (np.any(ranking.true) and np.any(ranking.false)):
+        return None
+    hits, alarms = (np.cumsum(a[::-1]) for a in (ranking.true, ranking.false))
+    return Roc(np.append(0.0, alarms / alarms[-1]), np.append(0.0, hits / hits[-1]))
+
+
+def _area(ranking: Ranking) -> float:
+    found = _curve(ranking)
+    return np.nan if found is None else found.area
 
 
 def _checked(labels: ArrayLike, values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -12,19 +12,21 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.learning.metrics.sums import Mean, Spread
+
 LEVELS = (0.5, 0.9, 0.95)
 
 
 def rmse(y: ArrayLike, mean: ArrayLike, weights: ArrayLike | None = None) -> float:
     r"""Root mean squared error, $\sqrt{\tfrac1N \sum_n (y_n - m_n)^2}$, in units of y."""
     y, mean = _checked(y=y, mean=mean)
-    return float(np.sqrt(mean_of((y - mean) ** 2, weights)))
+    return _root(_squares(y, mean, weights))
 
 
 def mae(y: ArrayLike, mean: ArrayLike, weights: ArrayLike | None = None) -> float:
     r"""Mean absolute error, $\tfrac1N \sum_n |y_n - m_n|$, in units of y."""
     y, mean = _checked(y=y, mean=mean)
-    return mean_of(np.abs(y - mean), weights)
+    return _distances(y, mean, weights).value
 
 
 def nlpd(log_density: ArrayLike, weights: ArrayLike | None = None) -> float:
@@ -33,7 +35,7 @@ def nlpd(log_density: ArrayLike, weights: ArrayLike | None = None) -> float:
     Densities are per unit of y: measuring y in other units adds a constant.
     """
     (log_density,) = _checked(log_density=log_density)
-    return -mean_of(log_density, weights)
+    return -Mean.over(log_density, weights).value
 
 
 def smse(y: ArrayLike, mean: ArrayLike, weights: ArrayLike | None = None) -> float:
@@ -47,10 +49,7 @@ def smse(y: ArrayLike, mean: ArrayLike, weights: ArrayLike | None = None) -> flo
         Rasmussen and Williams (2006), page 23.
     """
     y, mean = _checked(y=y, mean=mean)
-    centre = mean_of(y, weights) if np.ptp(y) > 0.0 else y[0]
-    variance = mean_of((y - centre) ** 2, weights)
-    error = mean_of((y - mean) ** 2, weights)
-    return float(error / variance) if variance > 0.0 else np.nan
+    return _standardised(_squares(y, mean, weights), Spread.over(y, weights))
 
 
 def smll(
@@ -77,11 +76,7 @@ def smll(
         Rasmussen and Williams (2006), page 23.
     """
     y, log_density = _checked(y=y, log_density=log_density)
-    if not y_train_var > 0.0:
-        return np.nan
-    # log N(y; ȳ, s²)
-    trivial = -0.5 * (np.log(2 * np.pi * y_train_var) + (y - y_train_mean) ** 2 / y_train_var)
-    return mean_of(trivial - log_density, weights)
+    return _losses(y, log_density, y_train_mean, y_train_var, weights).value
 
 
 def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike, weights: ArrayLike | None = None) -> float:
@@ -96,14 +91,8 @@ def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike, weights: ArrayLike | Non
     References:
         Gneiting and Raftery (2007), eq. 21.
     """
-    from scipy.special import ndtr
-
     y, mean, std = _checked(y=y, mean=mean, std=std)
-    residual = y - mean
-    z = np.divide(residual, std, out=np.zeros_like(residual), where=std > 0.0)
-    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    score = std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
-    return mean_of(np.where(std > 0.0, score, np.abs(residual)), weights)
+    return _rank_scores(y, mean, std, weights).value
 
 
 def coverage(
@@ -126,13 +115,10 @@ def coverage(
         level: probability c of the interval, between 0 and 1.
         weights: of the rows, (N,); None where all count once.
     """
-    from scipy.special import ndtri
-
     if not 0.0 < level < 1.0:
         raise ValueError(f"the level of an interval lies between 0 and 1, given {level}")
     y, mean, std = _checked(y=y, mean=mean, std=std)
-    inside = np.abs(y - mean) <= ndtri(0.5 * (1.0 + level)) * std
-    return mean_of(inside, weights)
+    return _inside(y, mean, std, level, weights).value
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -146,6 +132,87 @@ class Scores:
 
     crps: np.ndarray
     within: Mapping[float, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RegressionSums:
+    """Sums over rows of which every measure of one output is made.
+
+    Attributes:
+        squares: squared errors.
+        distances: absolute errors.
+        log_density: log predictive densities.
+        losses: log losses against the normal distribution of the training targets.
+        crps: continuous ranked probability scores.
+        within: for each of `LEVELS`, the targets in the central interval.
+        targets: the targets themselves.
+    """
+
+    squares: Mean
+    distances: Mean
+    log_density: Mean
+    losses: Mean
+    crps: Mean
+    within: Mapping[float, Mean]
+    targets: Spread
+
+    def __add__(self, later: "RegressionSums") -> "RegressionSums":
+        return RegressionSums(
+            squares=self.squares + later.squares,
+            distances=self.distances + later.distances,
+            log_density=self.log_density + later.log_density,
+            losses=self.losses + later.losses,
+            crps=self.crps + later.crps,
+            within={level: own + later.within[level] for level, own in self.within.items()},
+            targets=self.targets + later.targets,
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Every measure by name, as `regression_metrics` gives them.
+
+        Raises:
+            ZeroDivisionError: if all weights are zero.
+        """
+        found = {
+            "rmse": _root(self.squares),
+            "mae": self.distances.value,
+            "nlpd": -self.log_density.value,
+            "smse": _standardised(self.squares, self.targets),
+            "smll": self.losses.value,
+            "crps": self.crps.value,
+        }
+        inside = {f"coverage_{round(100 * c)}": own.value for c, own in self.within.items()}
+        return found | inside
+
+
+def regression_sums(
+    y: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    log_density: ArrayLike,
+    y_train_mean: float,
+    y_train_var: float,
+    scores: Scores | None = None,
+    weights: ArrayLike | None = None,
+) -> RegressionSums:
+    """The sums over some rows, by the arguments of `regression_metrics`."""
+    y, mean, log_density = _checked(y=y, mean=mean, log_density=log_density)
+    if scores is None:
+        y, std = _checked(y=y, std=std)
+        ranks = _rank_scores(y, mean, std, weights)
+        within = {level: _inside(y, mean, std, level, weights) for level in LEVELS}
+    else:
+        ranks = Mean.over(scores.crps, weights)
+        within = {level: Mean.over(scores.within[level], weights) for level in LEVELS}
+    return RegressionSums(
+        squares=_squares(y, mean, weights),
+        distances=_distances(y, mean, weights),
+        log_density=Mean.over(log_density, weights),
+        losses=_losses(y, log_density, y_train_mean, y_train_var, weights),
+        crps=ranks,
+        within=within,
+        targets=Spread.over(y, weights),
+    )
 
 
 def regression_metrics(
@@ -173,21 +240,8 @@ def regression_metrics(
     Returns:
         `rmse, mae, nlpd, smse, smll, crps, coverage_50, coverage_90, coverage_95`.
     """
-    found = {
-        "rmse": rmse(y, mean, weights),
-        "mae": mae(y, mean, weights),
-        "nlpd": nlpd(log_density, weights),
-        "smse": smse(y, mean, weights),
-        "smll": smll(y, log_density, y_train_mean, y_train_var, weights),
-        "crps": crps(y, mean, std, weights) if scores is None else mean_of(scores.crps, weights),
-    }
-    for level in LEVELS:
-        if scores is None:
-            inside = coverage(y, mean, std, level, weights)
-        else:
-            inside = mean_of(scores.within[level], weights)
-        found[f"coverage_{round(100 * level)}"] = inside
-    return found
+    about = (y_train_mean, y_train_var, scores, weights)
+    return regression_sums(y, mean, std, log_density, *about).metrics()
 
 
 def average_metrics(per_target: Iterable[Mapping[str, float]]) -> dict[str, float]:
@@ -198,10 +252,58 @@ def average_metrics(per_target: Iterable[Mapping[str, float]]) -> dict[str, floa
     return {name: float(np.mean([record[name] for record in records])) for name in records[0]}
 
 
-def mean_of(values: np.ndarray, weights: ArrayLike | None) -> float:
-    """The mean over rows, by their weights."""
-    own = None if weights is None else np.asarray(weights, float)
-    return float(np.average(values, weights=own))
+def _squares(y: np.ndarray, mean: np.ndarray, weights: ArrayLike | None) -> Mean:
+    return Mean.over((y - mean) ** 2, weights)
+
+
+def _distances(y: np.ndarray, mean: np.ndarray, weights: ArrayLike | None) -> Mean:
+    return Mean.over(np.abs(y - mean), weights)
+
+
+def _losses(
+    y: np.ndarray,
+    log_density: np.ndarray,
+    y_train_mean: float,
+    y_train_var: float,
+    weights: ArrayLike | None,
+) -> Mean:
+    """NaN where the training targets do not vary."""
+    if not y_train_var > 0.0:
+        return Mean.over(np.full(len(y), np.nan), weights)
+    # log N(y; ȳ, s²)
+    trivial = -0.5 * (np.log(2 * np.pi * y_train_var) + (y - y_train_mean) ** 2 / y_train_var)
+    return Mean.over(trivial - log_density, weights)
+
+
+def _rank_scores(
+    y: np.ndarray, mean: np.ndarray, std: np.ndarray, weights: ArrayLike | None
+) -> Mean:
+    """Continuous ranked probability scores of normal predictions."""
+    from scipy.special import ndtr
+
+    residual = y - mean
+    z = np.divide(residual, std, out=np.zeros_like(residual), where=std > 0.0)
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    score = std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+    return Mean.over(np.where(std > 0.0, score, np.abs(residual)), weights)
+
+
+def _inside(
+    y: np.ndarray, mean: np.ndarray, std: np.ndarray, level: float, weights: ArrayLike | None
+) -> Mean:
+    """Targets in the central interval of normal predictions."""
+    from scipy.special import ndtri
+
+    return Mean.over(np.abs(y - mean) <= ndtri(0.5 * (1.0 + level)) * std, weights)
+
+
+def _root(squares: Mean) -> float:
+    return float(np.sqrt(squares.value))
+
+
+def _standardised(squares: Mean, targets: Spread) -> float:
+    variance = targets.variance
+    return squares.value / variance if variance > 0.0 else np.nan
 
 
 def _checked(**arrays: ArrayLike) -> list[np.ndarray]:
