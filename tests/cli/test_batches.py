@@ -12,9 +12,12 @@ import pytest
 
 from cavity.cli import fit as cli_fit
 from cavity.cli import gp as cli_gp
+from cavity.cli.long_tables import LongTables, accepted
 from cavity.learning.methods.methods import TiedPowerEP
 from cavity.tables import batched as long_tables
-from cavity.tables import row_cache as spool
+from cavity.tables import row_source
+from cavity.tables import survey as table_survey
+from cavity.tables.roles import Roles, schema_from
 from tests.cli.conftest import people, run
 from tests.cli.test_fit import interrupt_at
 from tests.tolerances import assert_close
@@ -129,20 +132,20 @@ def test_classes_by_minibatches(here, monkeypatch):
 
 def interrupt_in_pass(monkeypatch, number):
     """Lets Ctrl-C be pressed at the beginning of a pass over the table; gives all passes."""
-    passes = []
+    begun = []
 
     @contextlib.contextmanager
-    def progress(*, evidence, spool=None):
+    def progress(*, evidence, passes=None):
         def watch(done):
-            passes.append(spool.passes)
-            if spool.passes == number and not done:
+            begun.append(passes.begun)
+            if passes.begun == number and not done:
                 signal.raise_signal(signal.SIGINT)
 
-        spool.watch = watch
+        passes.watch = watch
         yield lambda step: None
 
     monkeypatch.setattr(cli_fit, "progress", progress)
-    return passes
+    return begun
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
@@ -257,14 +260,10 @@ def test_what_batches_are_not_for(tables, here, options, said):
 
 
 def test_a_full_disk_is_told_with_what_to_do(folder, here, monkeypatch):
-    class Full:
-        def write(self, _):
-            raise OSError(errno.ENOSPC, "No space left on device")
+    def full(file, table):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-        def close(self):
-            pass
-
-    monkeypatch.setattr(spool.tempfile, "TemporaryFile", Full)
+    monkeypatch.setattr(row_source, "append", full)
     done = fit(folder / "t.csv", "m.cavity", "--batch-rows", 40)
     assert done.code == 1
     assert done.json["error"]["kind"] == "io"
@@ -291,14 +290,28 @@ def test_blank_lines_at_the_end_are_no_rows(here):
     assert sum(heights) == 3
 
 
-def test_a_sample_is_random_and_in_order(monkeypatch):
-    monkeypatch.setattr(spool, "SAMPLED", 20)
-    kept = spool.RowCache((), 1, seed=0)
-    for start in range(0, 100, 30):
-        rows = np.arange(start, min(start + 30, 100))[:, None].astype(float)
-        kept._draw(np.hstack([rows, rows]))
-    found = kept.sample().y
-    assert len(found) == 20
-    assert np.all(np.diff(found) > 0)
+def test_a_sample_is_random_and_in_order(here, monkeypatch):
+    """It is the same however the table is divided, and the rows of the smallest random keys."""
+    monkeypatch.setattr(table_survey, "SAMPLED", 20)
+    rows = np.arange(100.0)
+    pl.DataFrame({"x": rows, "y": rows}).write_csv("t.csv")
+    for start in range(0, 100, 25):
+        pl.DataFrame({"x": rows, "y": rows})[start : start + 25].write_csv(f"t{start:02}.csv")
+    keys = np.random.default_rng(3).random(100)
+    expected = np.sort(np.argsort(keys)[:20])
+    for table, size in (("t.csv", 100), ("t.csv", 7), ("t[0-9]*.csv", 11)):
+        found = sampled(table, size)
+        assert found.tolist() == expected.tolist()
     assert found[0] < 30
     assert found[-1] > 60
+
+
+def sampled(table, size, seed=3):
+    """Targets of the rows that starting values come from."""
+    long = LongTables(long_tables.table_files(table), size, None)
+    seen = long.columns_seen(("x", "y"), None)
+    schema = schema_from(("x", "y"), seen.evidence.__getitem__, Roles(("y",)))
+    starts = long.starts(seen.rows)
+    reading = row_source.Reading(schema, drop_missing=False, weight_column=None)
+    survey = table_survey.RowSurvey(reading, starts, seed, labels=False, check=accepted)
+    return long.as_numbers(survey, long.rows_seen(survey), None).sample.y[:, 0]

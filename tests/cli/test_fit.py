@@ -280,7 +280,7 @@ def interrupt_at(monkeypatch, iteration, number=signal.SIGINT):
     """Lets Ctrl-C be pressed in the middle of an iteration, or another signal come."""
 
     @contextlib.contextmanager
-    def progress(*, evidence, spool=None):
+    def progress(*, evidence, passes=None):
         def show(step):
             if step.iteration == iteration:
                 signal.raise_signal(number)

@@ -10,7 +10,7 @@ import pytest
 
 from cavity.persistence.errors import DataError
 from cavity.tables import files as tables
-from cavity.tables.batched import long_table, table_parts
+from cavity.tables.batched import WholeTable, long_table
 
 
 @pytest.fixture
@@ -216,7 +216,9 @@ def test_the_index_of_a_data_frame_is_no_column(tmp_path, name, rows):
     else:  # as pandas names an index that has no name
         index = pl.Series("__index_level_0__", frame.index.to_numpy())
         pl.DataFrame(frame).with_columns(index).write_parquet(tmp_path / name)
-    parts = [part for _, part in table_parts(tmp_path / name, rows)]
+    path = tmp_path / name
+    table = WholeTable(str(path)) if rows is None else long_table(path, rows)
+    parts = [part for _, part in table.parts()]
     found = pl.concat(parts).cast(pl.Int64)
     assert found.columns == ["b", "c"]
     assert found["b"].to_list() == [1, 2, 3]

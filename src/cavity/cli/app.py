@@ -15,8 +15,11 @@ from cavity.cli.plot_options import plot
 from cavity.cli.request import (
     BatchRows,
     DropMissing,
+    Processes,
     Request,
+    Scheduler,
     Table,
+    Tables,
     WeightColumn,
     name_of,
     option,
@@ -24,6 +27,18 @@ from cavity.cli.request import (
     parameters_of,
 )
 from cavity.cli.session import File, Outcome, Session, refuse_overwriting, run
+from cavity.cli.use_options import (
+    BlankMissing,
+    Colour,
+    Controls,
+    Costs,
+    Density,
+    Keep,
+    Quantiles,
+    RowDensity,
+    Std,
+    Steps,
+)
 from cavity.families.base import Family
 from cavity.families.table import FAMILIES
 
@@ -49,41 +64,6 @@ ModelOut = Annotated[
     File("model", written=True),
 ]
 PageOut = Annotated[str, option("FILE", "The HTML file to write."), File("page", written=True)]
-Quantiles = Annotated[str | None, option("P,P,...", "Such as 0.05,0.95.")]
-Costs = Annotated[
-    str | None,
-    option(
-        "TABLE",
-        "Costs of wrong decisions, to decide for the label of least expected cost: a row for each "
-        "true class, its name in the first column, and a column for each decision.",
-    ),
-    File("table of costs"),
-]
-Keep = Annotated[
-    list[str] | None,
-    option("COLUMN", "Column of the table to put before the others, such as an ID; repeatable."),
-]
-Density = Annotated[
-    bool, typer.Option("--density", help="Add the log density of the target column.")
-]
-RowDensity = Annotated[
-    bool, typer.Option("--density", help="Add a bound on the log density of each row.")
-]
-Std = Annotated[
-    bool, typer.Option("--std", help="Add the standard deviations of what is filled in.")
-]
-Colour = Annotated[
-    str | None, option("COLUMN", "Of an embedding: the column that colours the map.")
-]
-Steps = Annotated[int, option("N", "Rows after the last one of the fit.", min=1)]
-Controls = Annotated[
-    str | None,
-    option("TABLE", "Controls of these rows, where the model has some."),
-    File("table of controls"),
-]
-BlankMissing = Annotated[
-    bool, typer.Option("--drop-missing", help="Leave the outputs of incomplete rows blank.")
-]
 Folder = Annotated[str, option("FOLDER", "Where to write; made if need be.")]
 
 
@@ -164,7 +144,7 @@ def _use(command: str, options: dict[str, Any], module: str = "use") -> None:
 @app.command()
 def predict(
     model: Model,
-    table: Table,
+    table: Tables,
     *,
     out: TableOut,
     quantiles: Quantiles = None,
@@ -173,6 +153,8 @@ def predict(
     keep: Keep = None,
     drop_missing: BlankMissing = False,
     batch_rows: BatchRows = None,
+    processes: Processes = None,
+    scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
     """Predict the target for every row of TABLE."""
@@ -182,11 +164,13 @@ def predict(
 @app.command()
 def evaluate(
     model: Model,
-    table: Table,
+    table: Tables,
     *,
     drop_missing: DropMissing = False,
     weight_column: WeightColumn = None,
     batch_rows: BatchRows = None,
+    processes: Processes = None,
+    scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
     """Compare predictions with the target column of TABLE."""

@@ -67,7 +67,7 @@ def ask(request: Request, families: Sequence[Family]) -> Asked:
         reason = f"{family.several} have the model {family.name}: leave it out"
         raise usage("--model", reason)
     typed = request.typed
-    for option, reason in family.unused.items():
+    for option, reason in _unused(family).items():
         if option in typed and not _usual(option, typed[option], families):
             raise usage(option, reason)
     if request.task is not None and "--task" not in family.unused:
@@ -84,6 +84,13 @@ def ask(request: Request, families: Sequence[Family]) -> Asked:
     asked = Asked(request, family, read)
     _refuse_combinations(asked)
     return asked
+
+
+def _unused(family: Family) -> dict[str, str]:
+    """Why a family has no use for options; one that needs all rows at once has no parts."""
+    reason = family.unused.get("--batch-rows")
+    parts = {} if reason is None else dict.fromkeys(("--processes", "--scheduler"), reason)
+    return parts | {**family.unused}
 
 
 def _chosen(request: Request, families: Sequence[Family]) -> Family:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from cavity.cli.asked import ask, check_resume
+from cavity.cli.engine_options import engine_of
 from cavity.cli.fitting import AbstractFitting
 from cavity.cli.progress import interruptible, progress
 from cavity.cli.request import Request
@@ -42,6 +43,16 @@ def run_fit(session: Session, request: Request, families: Sequence[Family]) -> O
     if request.checkpoint is not None:
         kept = Checkpoint(request.checkpoint, resume=request.resume)
         kept.open()
+    with engine_of(request.processes, request.scheduler) as fitting.engine:
+        try:
+            return _carried_out(session, fitting, kept)
+        finally:
+            fitting.end()
+
+
+def _carried_out(session: Session, fitting: AbstractFitting, kept: Checkpoint | None) -> Outcome:
+    """Reads the tables, fits, and writes the model."""
+    request = fitting.request
     fitting.read()
     estimator = fitting.estimator()
     interrupted = learned(fitting, estimator, kept)
@@ -60,7 +71,7 @@ def run_fit(session: Session, request: Request, families: Sequence[Family]) -> O
     elif not saved.record["converged"]:
         session.warn(_not_converged(saved.record))
     written = f"model written to {request.out} ({session.seconds:.1f} s)"
-    text = f"{loaded(asked.family.in_words)(saved)}\n\n{written}"
+    text = f"{loaded(fitting.asked.family.in_words)(saved)}\n\n{written}"
     return Outcome(saved.record, text, INTERRUPTED if interrupted else 0)
 
 
@@ -79,8 +90,8 @@ def learned(fitting: AbstractFitting, estimator: Any, kept: Checkpoint | None) -
         estimator: what is fitted.
         kept: the folder in which the fit keeps what it has done, where there is one.
     """
-    (data, further), spool = fitting.data(), fitting.spool
-    line = progress(evidence=not fitting.samples, spool=spool)
+    (data, further), passes = fitting.data(), fitting.passes
+    line = progress(evidence=not fitting.samples, passes=passes)
     with patient_interrupts(DRAWS if fitting.samples else BEST) as interrupted, line as show:
         begun: list[int] = []  # before the first iteration there is no model to keep
         ended: list[int] = []  # a pass ends once; those that the model needs then do not
@@ -92,9 +103,9 @@ def learned(fitting: AbstractFitting, estimator: Any, kept: Checkpoint | None) -
                 ended.append(step.iteration)
                 raise GracefulStop
 
-        if spool is not None:
-            spool.watch = interruptible(
-                spool.watch, lambda: bool(begun) and not ended and interrupted(), ended
+        if passes is not None:
+            passes.watch = interruptible(
+                passes.watch, lambda: bool(begun) and not ended and interrupted(), ended
             )
         if kept is not None:
             further = further | {"checkpoint": kept}

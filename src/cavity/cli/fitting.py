@@ -7,7 +7,8 @@ from cavity.cli.asked import Asked
 from cavity.cli.request import Request
 from cavity.cli.session import Session
 from cavity.families.base import loaded
-from cavity.tables.row_cache import RowCache
+from cavity.learning.engines.base import AbstractEngine
+from cavity.tables.row_source import Passes
 
 # An estimator, and contents of a model file.
 E = TypeVar("E")
@@ -20,10 +21,14 @@ class AbstractFitting(abc.ABC, Generic[E, C]):
     Args:
         session: for warnings and notes.
         asked: what is asked for.
+
+    Attributes:
+        engine: what works on parts of the table; None for this process.
     """
 
     def __init__(self, session: Session, asked: Asked):
         self.session, self.asked = session, asked
+        self.engine: AbstractEngine | None = None
 
     @property
     def request(self) -> Request:
@@ -60,9 +65,12 @@ class AbstractFitting(abc.ABC, Generic[E, C]):
         return False
 
     @property
-    def spool(self) -> RowCache | None:
-        """The place of the numbers of a long table, where it is read in parts."""
+    def passes(self) -> Passes | None:
+        """Told of passes over a table that is read in parts; None for others."""
         return None
+
+    def end(self) -> None:
+        """Drops what was kept for the fit."""
 
 
 def estimator_of(asked: Asked, task: str, **settings: Any) -> Any:

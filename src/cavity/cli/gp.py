@@ -4,9 +4,9 @@ from typing import Any
 
 import jax
 
+from cavity.cli.long_tables import in_batches
 from cavity.cli.rows import E, FitRows
 from cavity.cli.session import blaming, usage
-from cavity.cli.training_tables import in_batches
 from cavity.columns.kernel_columns import with_numbers
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classifier import GPClassifier
@@ -74,8 +74,8 @@ class FitGP(FitKernels[GPRegressor | GPClassifier]):
     def read(self) -> None:
         """Opens the tables, and says what a long fit will take."""
         super().read()
-        if self.tables.batches is not None:
-            self.asked = in_batches(self.session, self.asked, self.tables)
+        if self.tables.long is not None:
+            self.asked = in_batches(self.session, self.asked, self.tables.likelihood)
 
     def estimator(self) -> GPRegressor | GPClassifier:
         """The estimator, after a word on how long it will take."""
@@ -95,7 +95,7 @@ class FitGP(FitKernels[GPRegressor | GPClassifier]):
 
     def _method(self) -> str | Method:
         method, seed, draws = self.asked["method"], self.request.seed, self.asked["draws"]
-        if method == "tied" and self.spool is not None:
+        if method == "tied" and self.tables.long is not None:
             return TiedPowerEP(batch=MINIBATCH, seed=seed)
         if method != "mcmc":
             return method
@@ -104,7 +104,7 @@ class FitGP(FitKernels[GPRegressor | GPClassifier]):
     def _note_class_form(self) -> None:
         """Says on standard error where classes are independent as coupled ones take long."""
         tables = self.tables
-        if tables.task != CLASSIFICATION or tables.batches is not None:
+        if tables.task != CLASSIFICATION or tables.long is not None:
             return
         settings = Settings(
             likelihood=tables.likelihood,
@@ -129,7 +129,7 @@ class FitGP(FitKernels[GPRegressor | GPClassifier]):
             points = "auto"
             if rows > FULL_ROWS:
                 session.note("points are added until they are enough, which may take minutes")
-        if points == "auto" and tables.batches is not None:
+        if points == "auto" and tables.long is not None:
             points = AUTO_INDUCING
         elif points == "auto":
             classes = len(tables.schema.targets[0].categories)

@@ -5,11 +5,11 @@ import sys
 from collections.abc import Callable, Iterator
 
 from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
-from cavity.tables.row_cache import RowCache
+from cavity.tables.row_source import Passes
 
 
 @contextlib.contextmanager
-def progress(*, evidence: bool, spool: RowCache | None = None) -> Iterator[Callable]:
+def progress(*, evidence: bool, passes: Passes | None = None) -> Iterator[Callable]:
     """A moving line on standard error, where that is a terminal; yields what to call."""
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -29,12 +29,12 @@ def progress(*, evidence: bool, spool: RowCache | None = None) -> Iterator[Calla
             bar.update(task, description=said[0])
 
         def watch(done: int) -> None:
-            assert spool is not None
-            text = f"{said[0]}, pass {spool.passes} over the table"
-            bar.update(task, description=text, completed=done, total=spool.rows)
+            assert passes is not None
+            text = f"{said[0]}, pass {passes.begun} over the table"
+            bar.update(task, description=text, completed=done, total=passes.rows)
 
-        if spool is not None:
-            spool.watch = watch
+        if passes is not None:
+            passes.watch = watch
         yield show
 
 

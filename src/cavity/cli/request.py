@@ -13,6 +13,14 @@ from cavity.families.base import Family, Option
 Table = Annotated[
     str, typer.Argument(metavar="TABLE", help="A .csv or .parquet table."), File("table")
 ]
+Tables = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="A .csv or .parquet table, or a quoted pattern of several files, 'data/*.parquet'.",
+    ),
+    File("table"),
+]
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out rows with a missing cell.")
 ]
@@ -28,6 +36,21 @@ BatchRows = Annotated[
         help="Read the table N rows at a time; without it only a large one is read in parts.",
     ),
 ]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Share the parts of the table among N processes, by Dask where there are several.",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Share them among the workers of a Dask cluster, such as tcp://HOST:8786.",
+    ),
+]
 
 
 def option(metavar: str, help: str, *names: str, **limits: Any) -> Any:
@@ -39,7 +62,7 @@ def option(metavar: str, help: str, *names: str, **limits: Any) -> Any:
 class Request:
     """Arguments of `cavity fit`; `options` are those that families have, as they were typed."""
 
-    table: Table
+    table: Tables
     out: Annotated[str, option("MODEL", "The model file to write."), File("model", written=True)]
     targets: Annotated[
         list[str] | None, option("COLUMN", "Column to predict; repeatable.", "--target")
@@ -68,6 +91,8 @@ class Request:
     drop_missing: DropMissing = False
     seed: Annotated[int, option("N", "Of everything random.", min=0, max=2**32 - 1)] = 0
     batch_rows: BatchRows = None
+    processes: Processes = None
+    scheduler: Scheduler = None
     checkpoint: Annotated[
         str | None,
         option("DIR", "Folder in which the fit keeps what it has done, to go on with --resume."),
@@ -82,6 +107,11 @@ class Request:
         ),
     ] = False
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def by_processes(self) -> bool:
+        """Whether processes are asked for that share the table."""
+        return self.processes is not None or self.scheduler is not None
 
     @property
     def typed(self) -> dict[str, Any]:

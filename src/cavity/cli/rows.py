@@ -4,14 +4,16 @@ import dataclasses
 from typing import Any, TypeVar
 
 from cavity.cli.asked import Asked
+from cavity.cli.engine_options import Watched
 from cavity.cli.fitting import AbstractFitting, estimator_of
 from cavity.cli.session import Session, blaming
+from cavity.cli.table_parts import scores
 from cavity.cli.task import check_likelihood, check_method, default_likelihood
 from cavity.cli.training_tables import Tables, method_of, read
 from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.registry import LIKELIHOODS
 from cavity.families.values import one_of
-from cavity.tables.row_cache import RowCache
+from cavity.tables.row_source import Passes
 from cavity.tables.rows_files import RowsFiles
 from cavity.tables.table_model import TableModel
 
@@ -36,9 +38,14 @@ class FitRows(AbstractFitting[E, TableModel]):
         return self._tables
 
     @property
-    def spool(self) -> RowCache | None:
-        """The place of the numbers of a long table."""
-        return self.tables.spool
+    def passes(self) -> Passes | None:
+        """Told of passes over a long table."""
+        return None if self.tables.long is None else self.tables.long.passes
+
+    def end(self) -> None:
+        """Drops the numbers of a long table."""
+        if self._tables is not None and self._tables.long is not None:
+            self._tables.long.drop()
 
     def check(self) -> None:
         """Raises a usage error for a task or likelihood that does not go with the rest."""
@@ -54,7 +61,7 @@ class FitRows(AbstractFitting[E, TableModel]):
 
     def read(self) -> None:
         """Opens the tables."""
-        self._tables = read(self.session, self.asked)
+        self._tables = read(self.session, self.asked, self.engine)
 
     def estimator(self) -> E:
         """The estimator of the task that the target asks for."""
@@ -68,10 +75,12 @@ class FitRows(AbstractFitting[E, TableModel]):
 
     def data(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Inputs and targets, and side data; of a long table a sample and the batches."""
-        train = self.tables.train
+        train, long = self.tables.train, self.tables.long
         assert train.y is not None
         y = train.y[:, 0] if train.y.shape[1] == 1 else train.y
-        batches = {} if self.spool is None else {"batches": self.tables.batches}
+        batches: dict[str, Any] = {} if long is None else {"batches": long.parts}
+        if long is not None and self.engine is not None:
+            batches["engine"] = Watched(self.engine, long.passes)
         weights = {} if train.weight is None else {"sample_weight": train.weight}
         return (self.tables.inputs, y), train.side | weights | batches
 
@@ -83,8 +92,8 @@ class FitRows(AbstractFitting[E, TableModel]):
             estimator, tables.schema, moments, self.asked.family, kept=estimator.kept()
         )
         record = fitted.record | {"model": self.request.out, "n_rows": tables.rows}
-        if tables.batches is not None:
-            record["batches"] = tables.batch_count
+        if tables.long is not None:
+            record |= tables.long.record
         asked = {"column": self.request.weight_column}
         asked["classes"] = self.asked.given.get("class_weights")
         if any(asked.values()):
@@ -95,5 +104,5 @@ class FitRows(AbstractFitting[E, TableModel]):
         """The contents with scores on the test table, where there is one."""
         if self.tables.test is None:
             return None
-        record = saved.record | {"test": saved.metrics(self.tables.test)}
+        record = saved.record | {"test": scores(saved, self.tables.test)}
         return dataclasses.replace(saved, record=record)

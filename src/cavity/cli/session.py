@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import glob
 import json
 import os
 import signal
@@ -176,8 +177,15 @@ def refuse_overwriting(declared: Mapping[str, Any], given: Mapping[str, Any]) ->
     written = [(mark.replaces, path) for _, mark, path in files if mark.written]
     for name, mark, path in files:
         for replaces, out in written:
-            if not mark.written and name != replaces and _same_file(out, path):
+            if not mark.written and name != replaces and _is_among(out, path):
                 raise usage("--out", f"{out} is the {mark.what} itself; choose another name")
+
+
+def _is_among(one: str, given: str) -> bool:
+    """True if a file is the one of another name, or one of those that a pattern stands for."""
+    if _same_file(one, given):
+        return True
+    return not os.path.lexists(given) and any(_same_file(one, path) for path in glob.glob(given))
 
 
 def _same_file(one: str, other: str) -> bool:

@@ -1,15 +1,17 @@
 """The tables of a fit as numbers: in memory, or of a long table read part by part."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from cavity.cli.asked import Asked
+from cavity.cli.long_tables import LongRows, LongTables, accepted, refuse_whole
 from cavity.cli.request import Request
 from cavity.cli.session import Session
-from cavity.cli.table_parts import Parts, note_index, report_warnings
+from cavity.cli.table_parts import TableParts, batch_size, note_index, report_warnings
 from cavity.cli.task import (
     NAMED,
     check_classes,
@@ -17,21 +19,20 @@ from cavity.cli.task import (
     decide,
     encode_classes,
 )
-from cavity.columns.column_types import FEW_ROWS, REMEMBERED, Evidence, evidence
+from cavity.columns.column_types import FEW_ROWS
 from cavity.columns.dates import look_like_days
-from cavity.columns.warnings import EncodingWarnings, refuse_empty
+from cavity.columns.warnings import refuse_empty
 from cavity.estimators.encoding import NumericInputs
 from cavity.estimators.registry import CLASSIFICATION, name_for_classes, named_likelihood
-from cavity.inference.graph.rows import WEIGHT
-from cavity.learning.data.batches import Batches
+from cavity.learning.engines.base import AbstractEngine
 from cavity.numerics.text import quoted
-from cavity.persistence.errors import CellError, DataError
-from cavity.tables.batched import LongTable, long_table, rows_at_a_time
-from cavity.tables.class_labels import class_values, classes_of
+from cavity.persistence.errors import DataError
+from cavity.tables.batched import table_files
 from cavity.tables.files import read_table
 from cavity.tables.roles import Roles, learn_schema, schema_from
-from cavity.tables.row_cache import RowCache
+from cavity.tables.row_source import Reading
 from cavity.tables.schema import Encoded, Schema, encode, without_weightless
+from cavity.tables.survey import RowSurvey
 from cavity.tables.table_model import check_targets
 
 
@@ -48,64 +49,58 @@ class Tables:
         rows: rows of the training table.
         y_mean: the mean of each target, (P,).
         y_var: its variance, (P,).
-        spool: where the numbers of a long table are.
-        batch: rows read at a time, of a long table.
+        long: the rows of a long table.
     """
 
     schema: Schema
     train: Encoded
-    test: Iterable[Encoded] | None
+    test: TableParts | None
     task: str
     likelihood: str
     rows: int
     y_mean: np.ndarray
     y_var: np.ndarray
-    spool: RowCache | None = None
-    batch: int | None = None
+    long: LongRows | None = None
 
     @property
     def inputs(self) -> NumericInputs:
         """The inputs of the training table, as estimators take them."""
         return NumericInputs(self.train.X, self.schema.encoder)
 
-    @property
-    def batches(self) -> Batches | None:
-        """All rows of a long table."""
-        spool, size = self.spool, self.batch
-        if spool is None or size is None:
-            return None
-        return Batches(lambda: spool.batches(size), size=size)
 
-    @property
-    def batch_count(self) -> int | None:
-        """The number of batches of a long table."""
-        return None if self.batch is None else -(-self.rows // self.batch)
-
-
-def read(session: Session, asked: Asked) -> Tables:
+def read(session: Session, asked: Asked, engine: AbstractEngine | None) -> Tables:
     """Opens and checks the tables.
+
+    Args:
+        session: for warnings and notes.
+        asked: what is asked for.
+        engine: what works on parts of the tables; None for this process.
 
     Raises:
         DataError: for anything in them that cannot be used.
     """
     request = asked.request
     note_index(session, request.table)
-    rows = rows_at_a_time(request.table, request.batch_rows)
-    found = _read_whole(session, asked) if rows is None else _read_long(session, asked, rows)
+    files = table_files(request.table)
+    size = batch_size(files, request.batch_rows, engine)
+    if size is None:
+        found = _read_whole(session, asked)
+    else:
+        found = _read_long(session, asked, LongTables(files, size, engine))
     for warning in _doubts(found):
         session.warn(warning)
     if request.test is None:
         return found
-    size = rows_at_a_time(request.test, request.batch_rows)
-    test = Parts(
+    test = TableParts(
         request.test,
         found.schema,
-        size,
+        request.batch_rows,
+        engine=engine,
         drop_missing=request.drop_missing,
         weight_column=request.weight_column,
     )
-    for part in test:
-        _check_targets(found.schema, found.likelihood, part)
+    for _ in test.each(TargetCheck(found.schema, found.likelihood)):
+        pass
     report_warnings(session, request.test, test.noticed)
     return dataclasses.replace(found, test=test)
 
@@ -152,7 +147,7 @@ def _read_whole(session: Session, asked: Asked) -> Tables:
         check_method(method, likelihood)
         train = encode(table, schema, **how)
     report_warnings(session, request.table, train.noticed)
-    _check_targets(schema, likelihood, train)
+    TargetCheck(schema, likelihood)(train)
     assert train.y is not None
     schema = schema.with_rows(train.X)
     mean = np.average(train.y, axis=0, weights=train.weight)
@@ -205,144 +200,65 @@ def _roles(request: Request) -> Roles:
     return Roles(request.targets or (), request.ignore or (), *columns)
 
 
-def _check_targets(schema: Schema, likelihood: str, encoded: Encoded) -> None:
-    targets = [column.name for column in schema.targets]
-    count = len(schema.targets[0].categories) or 2
-    check_targets(named_likelihood(likelihood, count), targets, encoded)
+@dataclasses.dataclass(frozen=True)
+class TargetCheck:
+    """Refuses targets that a likelihood does not take.
+
+    Attributes:
+        schema: what the columns are.
+        likelihood: its name.
+    """
+
+    schema: Schema
+    likelihood: str
+
+    def __call__(self, encoded: Encoded, kept: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Of some rows.
+
+        Raises:
+            DataError: naming column and row of the first one.
+        """
+        targets = [column.name for column in self.schema.targets]
+        count = len(self.schema.targets[0].categories) or 2
+        check_targets(named_likelihood(self.likelihood, count), targets, encoded)
 
 
-# ------------------------------------------------------------------------------ long tables
-
-
-def _refuse_whole(asked: Asked) -> None:
-    """Complains where a table that is read in batches is to be fitted by what needs all rows."""
-    request, family = asked.request, asked.family
-    if "--batch-rows" in family.unused:
-        raise DataError(
-            f"{request.table} is too large for memory and is read in batches, and {family.called} "
-            "needs all rows at once; leave --model out, or fit some of the rows"
-        )
-    if "class_weights" in asked.given:
-        raise DataError(
-            f"{request.table} is too large for memory and is read in batches, and --class-weight "
-            "needs all rows at once; name a column of weights with --weight-column instead"
-        )
-    whole = {None: "a full GP", "enough": "a search for enough points"}
-    method, points = method_of(asked), asked.values.get("n_inducing", "auto")
-    if method not in ("power_ep", "tied") or points in whole:
-        needing = whole.get(points, f"the method '{method}'")
-        raise DataError(
-            f"{request.table} is too large for memory and is read in batches, and {needing} needs "
-            "all rows at once; leave the option out, or fit some of the rows"
-        )
-
-
-def in_batches(session: Session, asked: Asked, tables: Tables) -> Asked:
-    """The request as it can be done with a table that is read in batches."""
-    if tables.likelihood == "gaussian" or method_of(asked) == "tied":
-        return asked
-    session.warn(
-        f"{asked.request.table} is read in batches, and the method 'power_ep' keeps a site for "
-        f"every row of the likelihood '{tables.likelihood}': 'tied' takes its place"
-    )
-    return asked.but(method="tied")
-
-
-def _read_long(session: Session, asked: Asked, rows: int) -> Tables:
-    """Two passes over the file: what columns hold, and their numbers, kept on disk."""
+def _read_long(session: Session, asked: Asked, table: LongTables) -> Tables:
+    """Two passes over the table: what columns hold, and their numbers, which are kept."""
     request = asked.request
-    _refuse_whole(asked)
-    table = long_table(request.table, rows)
+    refuse_whole(asked, table.files)
     roles = _roles(request)
     roles.check(table.columns)
-    session.note(f"{request.table} is read {rows} rows at a time")
-    read_columns = [name for name in table.columns if name not in (request.ignore or ())]
-    seen = _evidence(table, read_columns, request.weight_column)
-    schema = schema_from(table.columns, seen.__getitem__, roles)
+    session.note(f"{request.table} is read {table.size} rows at a time")
+    read_columns = tuple(name for name in table.columns if name not in (request.ignore or ()))
+    seen = table.columns_seen(read_columns, request.weight_column)
+    schema = schema_from(table.columns, seen.evidence.__getitem__, roles)
     task, likelihood = decide(schema, request.task, asked.given.get("likelihood"))
     labels = task == CLASSIFICATION
     if labels:
-        schema = schema.with_target_categories(_classes(table, schema))
-    names = ("noise_variance", "exposure", WEIGHT)
-    columns = (request.noise_column, request.exposure_column, request.weight_column)
-    sides = tuple(name for name, column in zip(names, columns, strict=True) if column is not None)
-    spool, noticed = RowCache(sides, len(schema.targets), request.seed), EncodingWarnings()
-    ranged = schema
-    for first, part in table.parts(*read_columns):
-        encoded = encode(
-            part,
-            schema,
-            drop_missing=request.drop_missing,
-            weight_column=request.weight_column,
-            first=first,
-        )
-        ranged = ranged.with_rows(encoded.X)
-        if not labels:
-            _check_targets(schema, likelihood, encoded)
-        spool.add(encoded, labels=labels)
-        noticed += encoded.noticed
-    refuse_empty(noticed)
-    schema = ranged
-    report_warnings(session, request.table, noticed)
+        schema = schema.with_target_categories(table.classes(schema))
+    survey = RowSurvey(
+        Reading(schema, request.drop_missing, request.weight_column),
+        table.starts(seen.rows),
+        request.seed,
+        labels,
+        accepted if labels else TargetCheck(schema, likelihood),
+    )
+    found = table.rows_seen(survey)
+    refuse_empty(found.noticed)
+    schema = dataclasses.replace(schema, ranges=found.ranges)
+    report_warnings(session, request.table, found.noticed)
+    rows, places = sum(found.lengths), None
     if labels:
+        there = sorted(found.sample.classes)
         classes = schema.targets[0].categories
-        schema = schema.with_target_categories(tuple(classes[int(i)] for i in spool.seen))
-        check_classes(schema, spool.rows)
-        spool.recode()
+        schema = schema.with_target_categories(tuple(classes[int(i)] for i in there))
+        check_classes(schema, rows)
+        places = np.zeros(len(classes))
+        places[np.array(there, int)] = np.arange(len(there))
         likelihood = name_for_classes(likelihood, len(schema.targets[0].categories))
     check_method(method_of(asked), likelihood, len(schema.targets[0].categories))
-    count = spool.tally
-    assert count is not None
-    moments = (spool.rows, count.mean, count.var)
-    train = _sampled(spool, schema)
-    return Tables(schema, train, None, task, likelihood, *moments, spool, rows)
-
-
-def _evidence(
-    table: LongTable, columns: list[str], weight_column: str | None
-) -> dict[str, Evidence]:
-    """Evidence about the types of a long table's columns."""
-    found: dict[str, Evidence] = {}
-    for first, part in table.parts(*columns):
-        try:
-            part = without_weightless(part, weight_column)
-        except CellError as error:
-            raise error.further_down(first) from None
-        for name in columns:
-            new = evidence(part[name])
-            found[name] = found[name] + new if name in found else new
-    return found
-
-
-def _classes(table: LongTable, schema: Schema) -> tuple[str, ...]:
-    """The classes in the target column of a long table."""
-    (target,) = schema.targets
-    found: set[str] = set(target.categories)
-    if not found:
-        for _, part in table.parts(target.name):
-            numbers = schema.as_numbers(part)
-            found |= set(classes_of(numbers[target.name], target.kind))
-            if len(found) > REMEMBERED:
-                raise DataError(
-                    f"the target '{target.name}' has more than {REMEMBERED} classes, too many to "
-                    "tell apart; merge some of them, or leave --task out for regression"
-                )
-    names = tuple(found)
-    values: list[Any] = class_values(target.kind, names)
-    return tuple(name for _, name in sorted(zip(values, names, strict=True)))
-
-
-def _sampled(spool: RowCache, schema: Schema) -> Encoded:
-    """The sample as an encoded table."""
-    X, y, side = spool.sample()
-    known = dict(side or {})
-    return Encoded(
-        X=np.ascontiguousarray(X),
-        y=y.reshape(len(X), -1),
-        noise=known.get("noise_variance"),
-        exposure=known.get("exposure"),
-        kept=np.ones(len(X), bool),
-        features=schema.features,
-        noticed=EncodingWarnings(len(X), len(X)),
-        weight=known.get(WEIGHT),
-    )
+    assert found.tally is not None
+    moments = (rows, found.tally.mean, found.tally.var)
+    long = table.as_numbers(survey, found, places)
+    return Tables(schema, long.sample, None, task, likelihood, *moments, long)

@@ -1,15 +1,17 @@
 """`cavity predict`, `evaluate`, `examine`, `report` and `show`: uses of a model file."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cavity.cli.engine_options import engine_of
 from cavity.cli.examination import describe_examination, examination_record
 from cavity.cli.opened import opened, opened_to_write
 from cavity.cli.session import Outcome, Session, usage
-from cavity.cli.table_parts import Parts, report_warnings
+from cavity.cli.table_parts import TableParts, report_warnings, scores
 from cavity.cli.text import describe_metrics
 from cavity.estimators.decisions import align_costs
 from cavity.estimators.predictions import bayes_decision
@@ -17,7 +19,6 @@ from cavity.families.base import loaded
 from cavity.numerics.text import plural, quoted
 from cavity.persistence.atomic_file import why_not_writable
 from cavity.persistence.errors import DataError
-from cavity.tables.batched import rows_at_a_time
 from cavity.tables.class_labels import class_values
 from cavity.tables.files import beside, predictions_file, read_table
 from cavity.tables.schema import Encoded, encode
@@ -53,6 +54,8 @@ def predict(
     keep: Sequence[str] | None = None,
     drop_missing: bool = False,
     batch_rows: int | None = None,
+    processes: int | None = None,
+    scheduler: str | None = None,
 ) -> Outcome:
     """Writes predictions for every row of a table, part by part where it is long."""
     levels = quantile_levels(quantiles)
@@ -65,23 +68,45 @@ def predict(
     if costs is not None and not fitted.classes:
         raise DataError(f"{model} is a regression; costs are for classes: leave --costs out")
     wrong = None if costs is None else read_costs(costs, fitted.classes)
-    size = rows_at_a_time(table, batch_rows)
     reading: dict[str, Any] = {"drop_missing": drop_missing, "need_targets": density}
-    parts = Parts(table, fitted.schema, size, keep=[*dict.fromkeys(keep or ())], **reading)
+    reading |= {"keep": [*dict.fromkeys(keep or ())]}
     names: list[str] = []
-    with predictions_file(out) as add:
-        for encoded, kept in parts.with_kept():
-            if fitted.classes:
-                columns = class_columns(fitted, encoded, density=density, costs=wrong)
-            else:
-                columns = prediction_columns(fitted, encoded, levels, density=density)
-            add(beside(kept, columns))
-            names = [*kept, *columns]
+    with engine_of(processes, scheduler) as engine, predictions_file(out) as add:
+        parts = TableParts(table, fitted.schema, batch_rows, engine=engine, **reading)
+        for columns in parts.each(Predicted(fitted, levels, wrong, density)):
+            add(columns)
+            names = [*columns]
+        record = parts.record
     report_warnings(session, table, parts.noticed, "with blank outputs")
     rows = parts.noticed.rows
-    record = {"model": model, "table": table, "out": out, "n_rows": rows, "columns": names}
     text = f"predictions of {plural(rows, 'row')} written to {out}: {', '.join(names)}"
-    return Outcome(record | parts.record, text)
+    named = {"model": model, "table": table, "out": out, "n_rows": rows, "columns": names}
+    return Outcome(named | record, text)
+
+
+@dataclasses.dataclass(frozen=True)
+class Predicted:
+    """The columns of predict's file for some rows of a table.
+
+    Attributes:
+        fitted: the model.
+        levels: of quantiles, of a regression.
+        costs: of decisions between classes, (C, C); None where all errors count alike.
+        density: whether to add log densities.
+    """
+
+    fitted: TableModel
+    levels: tuple[float, ...]
+    costs: np.ndarray | None
+    density: bool
+
+    def __call__(self, encoded: Encoded, kept: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of the table that are kept, and predictions."""
+        if self.fitted.classes:
+            found = class_columns(self.fitted, encoded, density=self.density, costs=self.costs)
+        else:
+            found = prediction_columns(self.fitted, encoded, self.levels, density=self.density)
+        return beside(kept, found)
 
 
 def prediction_columns(
@@ -156,24 +181,26 @@ def evaluate(
     drop_missing: bool = False,
     batch_rows: int | None = None,
     weight_column: str | None = None,
+    processes: int | None = None,
+    scheduler: str | None = None,
 ) -> Outcome:
     """Compares predictions with the targets of a table, part by part where it is long."""
     fitted: TableModel = opened(model, "evaluate").model
-    size = rows_at_a_time(table, batch_rows)
     how: dict[str, Any] = {"drop_missing": drop_missing, "weight_column": weight_column}
-    parts = Parts(table, fitted.schema, size, **how)
     weighed = fitted.record.get("weights", {}).get("column")
     if weighed is not None and weight_column is None:
         session.note(
             f"rows count once here; the fit weighed them by column {quoted(weighed)} "
             "(--weight-column)"
         )
-    metrics = fitted.metrics(parts)
+    with engine_of(processes, scheduler) as engine:
+        parts = TableParts(table, fitted.schema, batch_rows, engine=engine, **how)
+        metrics, record = scores(fitted, parts), parts.record
     report_warnings(session, table, parts.noticed)
     rows = parts.noticed.kept
-    record = {"model": model, "table": table, "n_rows": rows, "metrics": metrics}
+    named = {"model": model, "table": table, "n_rows": rows, "metrics": metrics}
     head = f"{plural(rows, 'row')} of {table}, {', '.join(fitted.targets)}:"
-    return Outcome(record | parts.record, f"{head}\n\n{describe_metrics(metrics)}")
+    return Outcome(named | record, f"{head}\n\n{describe_metrics(metrics)}")
 
 
 def examine(session: Session, model: str, table: str, *, drop_missing: bool = False) -> Outcome:

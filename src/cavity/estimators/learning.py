@@ -13,6 +13,7 @@ from cavity.estimators.registry import build_method
 from cavity.estimators.settings import AUTO_INDUCING, Settings, build
 from cavity.families.values import whole
 from cavity.learning.data.batches import Batches
+from cavity.learning.data.parts import Parts
 from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.data.survey import survey
 from cavity.learning.initialisation.inducing_points import cluster_blocks
@@ -40,7 +41,7 @@ class Course:
 
     callback: Callable[[Progress], None] | None = None
     checkpoint: Store | None = None
-    batches: Batches | None = None
+    batches: Batches | Parts | None = None
     streaming: bool = False
 
 
@@ -188,7 +189,7 @@ def _learn_growing(
     return Learned(found.result, observed, len(problem.X), power, found.trials, judged)
 
 
-def _divided(batches: Batches, divisor: np.ndarray | np.floating) -> Batches:
+def _divided(batches: Batches | Parts, divisor: np.ndarray | np.floating) -> Batches:
     """Batches in float64, with their outputs divided."""
 
     def scaled() -> Iterator[tuple]:

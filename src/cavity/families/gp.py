@@ -1,5 +1,8 @@
 """Gaussian processes of one layer."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from cavity.families.base import Family, Option, Rule, Setting
 from cavity.families.options import (
     BOUNDS,
@@ -27,6 +30,26 @@ from cavity.families.values import Names
 METHODS = ("power_ep", "laplace", "local_bound", "mean_field", "tied", "mcmc")
 KINDS = ("points", "windows", "waves", "slopes")
 PRIORS = ("weak", "none")
+# Options by which the table is read in parts, for what needs all rows at once.
+IN_PARTS = {"batch_rows": "--batch-rows", "processes": "--processes", "scheduler": "--scheduler"}
+
+
+def in_parts(asked: Mapping[str, Any]) -> bool:
+    """True if the table is to be read in parts."""
+    return any(asked[name] is not None for name in IN_PARTS)
+
+
+def _whole(applies: Callable[[Mapping[str, Any]], bool], needing: str) -> tuple[Rule, ...]:
+    """Rules for settings that need all rows, one to blame each option of parts."""
+
+    def rule(name: str) -> Rule:
+        message = f"{needing} needs all rows in memory: leave it out"
+        return Rule(
+            lambda asked: asked[name] is not None and applies(asked), IN_PARTS[name], message
+        )
+
+    return tuple(rule(name) for name in IN_PARTS)
+
 
 GP = Family(
     name="gp",
@@ -150,9 +173,9 @@ GP = Family(
             "'mcmc' draws at no power: leave --power out",
         ),
         Rule(
-            lambda asked: asked["power"] == "auto" and asked["batch_rows"] is not None,
+            lambda asked: asked["power"] == "auto" and in_parts(asked),
             "--power",
-            "auto needs all rows in memory: give a number, or no --batch-rows",
+            "auto needs all rows in memory: give a number, or no --batch-rows and no processes",
         ),
         Rule(
             lambda asked: (
@@ -168,21 +191,11 @@ GP = Family(
             "enough needs a site for every row: not --method tied",
         ),
         Rule(
-            lambda asked: asked["n_inducing"] == "enough" and asked["batch_rows"] is not None,
+            lambda asked: asked["n_inducing"] == "enough" and in_parts(asked),
             "--inducing",
-            "enough needs all rows in memory: a number, or no --batch-rows",
+            "enough needs all rows in memory: a number, or no --batch-rows and no processes",
         ),
-        Rule(
-            lambda asked: (
-                asked["batch_rows"] is not None and asked["method"] not in ("power_ep", "tied")
-            ),
-            "--batch-rows",
-            "'{method}' needs all rows in memory: leave it out",
-        ),
-        Rule(
-            lambda asked: asked["batch_rows"] is not None and asked["n_inducing"] is None,
-            "--batch-rows",
-            "a full GP needs all rows in memory: leave it out",
-        ),
+        *_whole(lambda asked: asked["method"] not in ("power_ep", "tied"), "'{method}'"),
+        *_whole(lambda asked: asked["n_inducing"] is None, "a full GP"),
     ),
 )

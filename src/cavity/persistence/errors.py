@@ -18,7 +18,7 @@ class DataError(ValueError):
 
     def __init__(self, message: str, *, kind: Kind = "data"):
         super().__init__(told(message))
-        self.kind = kind
+        self.kind: Kind = kind
 
 
 class CellError(DataError):
@@ -33,6 +33,9 @@ class CellError(DataError):
     def __init__(self, column: str, row: int, story: str):
         super().__init__(f"column {quoted(column)}, row {row + 1}: {story}")
         self.column, self.row, self.story = column, row, story
+
+    def __reduce__(self) -> tuple[type["CellError"], tuple[str, int, str]]:
+        return type(self), (self.column, self.row, self.story)
 
     def further_down(self, rows: int) -> "CellError":
         """The same of a table in which so many rows come before."""
@@ -50,4 +53,4 @@ class StorageError(ValueError):
 
     def __init__(self, message: str, *, kind: Kind = "model"):
         super().__init__(told(message))
-        self.kind = kind
+        self.kind: Kind = kind

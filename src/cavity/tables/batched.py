@@ -2,19 +2,23 @@
 
 import contextlib
 import dataclasses
+import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from cavity.columns.frames import DataFrame, LazyFrame
 from cavity.numerics.memory import memory
+from cavity.numerics.text import quoted
 from cavity.persistence.atomic_file import check_regular, reason
 from cavity.persistence.errors import DataError
 from cavity.tables.files import INDEX, csv_header, ending, not_parquet, read_table, why_no_csv
 
 # Rows read at a time.
-ROWS = 50_000
+ROWS = 65_536
+# Rows of a piece of a parquet file, on which one process works at a time.
+PIECE = 4 * ROWS
 # A table counts as large when its cells would take more than this share of the memory: reading,
 # encoding and learning hold several copies.
 SHARE = 1 / 16
@@ -38,17 +42,20 @@ def cell_bytes(path: Path) -> float:
     check_regular(path)
     if ending(path) == ".csv":
         return float(path.stat().st_size)
+    with _readable(path):
+        return 8.0 * len(_scan(path).collect_schema()) * _parquet_rows(path)
+    return 0.0
+
+
+def _parquet_rows(path: Path) -> int:
     import polars as pl
 
-    with _readable(path):
-        scan = _scan(path)
-        return 8.0 * len(scan.collect_schema()) * scan.select(pl.len()).collect().item()
-    return 0.0
+    return _scan(path).select(pl.len()).collect().item()
 
 
 @dataclasses.dataclass(frozen=True)
 class LongTable:
-    """A table that is read `rows` rows at a time, as often as need be.
+    """A table, or a piece of one, that is read `rows` rows at a time, as often as need be.
 
     Attributes:
         path: a .csv or .parquet file.
@@ -56,6 +63,9 @@ class LongTable:
         columns: the names of all columns.
         separator: between the cells of a csv file.
         index: whether the file has the index of a data frame too, which is no column.
+        start: rows of the file before the piece.
+        length: rows of the piece; None for all that follow.
+        several: whether the table has other files: messages name this one, which may be empty.
     """
 
     path: Path
@@ -63,9 +73,19 @@ class LongTable:
     columns: tuple[str, ...]
     separator: str = ","
     index: bool = False
+    start: int = 0
+    length: int | None = None
+    several: bool = False
+
+    @property
+    def name(self) -> str:
+        """The file, and the rows of it, for messages."""
+        if self.length is None:
+            return str(self.path)
+        return f"{self.path}, rows {self.start + 1} to {self.start + self.length}"
 
     def parts(self, *columns: str) -> Iterator[tuple[int, DataFrame]]:
-        """One pass: for each part the number of rows before it, and the part.
+        """One pass: for each part the number of rows of the file before it, and the part.
 
         Args:
             *columns: those to be read; all without any.
@@ -74,18 +94,52 @@ class LongTable:
             DataError: if the file cannot be read, has no rows, or is broken further down.
         """
         names = (*INDEX[:1] * self.index, *self.columns)
-        chosen = _scan(self.path, names, self.separator).select(columns or self.columns)
-        first, blank = 0, _blank_lines(self.path)
+        first, blank = self.start, _blank_lines(self.path)
         with _readable(self.path):
+            chosen = _scan(self.path, names, self.separator).select(columns or self.columns)
+            if self.length is not None:
+                chosen = chosen.slice(self.start, self.length)
             for part in _held_back(
                 chosen.collect_batches(chunk_size=self.rows, maintain_order=True, lazy=True), blank
             ):
                 yield first, part
                 first += part.height
-        if not first:
-            raise DataError(
-                f"{self.path} has no rows below its header; a table needs at least one"
-            )
+        if first == self.start and not self.several:
+            raise no_rows(str(self.path))
+
+    @contextlib.contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Errors in cells name the file, where there are several."""
+        try:
+            yield
+        except DataError as error:
+            if not self.several or str(error).startswith(str(self.path)):
+                raise
+            raise DataError(f"{self.path}: {error}", kind=error.kind) from None
+
+    def pieces(self) -> "tuple[LongTable, ...]":
+        """The table in pieces for several processes: of parquet `PIECE` rows each, csv whole.
+
+        Raises:
+            DataError: if it cannot be read.
+        """
+        if ending(self.path) == ".csv":
+            return (self,)
+        count = 0
+        with _readable(self.path):
+            count = _parquet_rows(self.path)
+        if count <= PIECE:
+            return (self,)
+        starts = range(0, count, PIECE)
+        return tuple(
+            dataclasses.replace(self, start=start, length=min(PIECE, count - start))
+            for start in starts
+        )
+
+
+def no_rows(table: str) -> DataError:
+    """The error for a table without rows."""
+    return DataError(f"{table} has no rows below its header; a table needs at least one")
 
 
 def long_table(path: str | Path, rows: int) -> LongTable:
@@ -118,16 +172,66 @@ def _without_index(path: Path, rows: int, names: list[str], separator: str = ","
     return LongTable(path, rows, columns, separator, len(columns) < len(names))
 
 
-def table_parts(path: str | Path, rows: int | None) -> Iterator[tuple[int | None, DataFrame]]:
-    """A table in parts, with the rows before each; all of it at once, and None, without `rows`.
+def pieces_of(files: Sequence[str], rows: int) -> tuple[LongTable, ...]:
+    """The pieces of a table of one file or of several, to be read `rows` rows at a time.
 
     Raises:
-        DataError: if it cannot be read.
+        DataError: if a file cannot be read, or has other columns than the first one.
     """
-    if rows is None:
-        yield None, read_table(path)
-        return
-    yield from long_table(path, rows).parts()
+    tables = [long_table(path, rows) for path in files]
+    first = tables[0]
+    for table in tables[1:]:
+        lacking = [name for name in first.columns if name not in table.columns]
+        own = [name for name in table.columns if name not in first.columns]
+        if lacking or own:
+            told = f"lacks {quoted(lacking[0])}" if lacking else f"has {quoted(own[0])} too"
+            raise DataError(
+                f"{table.path} has other columns than {first.path}: it {told}; the files of a "
+                "table have the same columns"
+            )
+    if len(tables) > 1:
+        tables = [dataclasses.replace(table, several=True) for table in tables]
+    return tuple(piece for table in tables for piece in table.pieces())
+
+
+def table_files(given: str) -> tuple[str, ...]:
+    """The files of a table: the one of this name, or all that a pattern stands for, by name.
+
+    Raises:
+        DataError: for a pattern that stands for none.
+    """
+    if os.path.lexists(given) or not any(letter in given for letter in "*?["):
+        return (given,)
+    found = sorted(glob.glob(given, recursive=True))
+    if not found:
+        raise DataError(f"no file is named like {given}", kind="io")
+    return tuple(found)
+
+
+@dataclasses.dataclass(frozen=True)
+class WholeTable:
+    """A table that is read at once.
+
+    Attributes:
+        path: a .csv or .parquet file.
+        several: whether the table has other files.
+    """
+
+    path: str
+    several: bool = False
+
+    def parts(self) -> Iterator[tuple[None, DataFrame]]:
+        """The table, as its only part.
+
+        Raises:
+            DataError: if it cannot be read.
+        """
+        yield None, read_table(self.path)
+
+    @contextlib.contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Errors in cells need not name the file."""
+        yield
 
 
 def _scan(path: Path, columns: tuple[str, ...] = (), separator: str = ",") -> LazyFrame:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cavity.columns.frames import DataFrame
+from cavity.learning.failures import EngineError
 from cavity.persistence.atomic_file import (
     reason,
     regular_bytes,
@@ -193,10 +194,13 @@ def beside(kept: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any
     """
     for name in kept:
         if name in columns:
-            raise DataError(
-                f"the file to write has a column '{name}' of its own: rename the one to keep"
-            )
+            raise own_column(name)
     return {**kept, **columns}
+
+
+def own_column(name: str) -> DataError:
+    """The error for a column to keep that has the name of one that is written anyway."""
+    return DataError(f"the file to write has a column '{name}' of its own: rename the one to keep")
 
 
 def check_output(path: str | Path) -> None:
@@ -239,6 +243,8 @@ def predictions_file(path: str | Path) -> Iterator[Callable[[Mapping[str, Any]],
             into = _CsvParts(file) if ending(path) == ".csv" else _ParquetParts(file, folder)
             yield into.add
             into.finish()
+    except EngineError:
+        raise
     except OSError as error:
         raise DataError(f"cannot write {path}: {reason(error)}", kind="io") from None
 

@@ -42,6 +42,16 @@ class AbstractEngine(abc.ABC):
         `each(work, parts)`.
     """
 
+    @property
+    def processes(self) -> int:
+        """Processes that have done a part."""
+        return 1
+
+    @property
+    def retries(self) -> int:
+        """How often a part was done again, because its process was lost, failed or was late."""
+        return 0
+
     @abc.abstractmethod
     def each(self, work: Callable[[Part], T], parts: Sequence[Part]) -> Iterator[tuple[int, T]]:
         """The results with the places of their parts, as they are done."""

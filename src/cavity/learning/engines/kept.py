@@ -26,7 +26,7 @@ class KeptBlocks:
     """
 
     def __init__(self, fit: str, part: int, name: str):
-        self.path = _folder() / f"{fit}-{part}-{name}"
+        self.path = kept_folder() / f"{fit}-{part}-{name}"
 
     def read(self, number: int, like: np.ndarray) -> np.ndarray:
         """The vector of a block.
@@ -58,12 +58,12 @@ class KeptBlocks:
 
 def forget_all(fit: str, part: int) -> None:
     """Drops all vectors of a part that belong to a fit, and what was begun of them."""
-    for path in _folder().glob(f"{fit}-{part}-*"):
+    for path in kept_folder().glob(f"{fit}-{part}-*"):
         path.unlink(missing_ok=True)
 
 
 @functools.cache
-def _folder() -> Path:
+def kept_folder() -> Path:
     """A folder of this process, which goes when it ends."""
     folder = tempfile.mkdtemp(prefix="cavity-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
