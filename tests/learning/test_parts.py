@@ -12,11 +12,13 @@ import pytest
 import cavity
 from cavity import inducing, kernels, likelihoods
 from cavity.learning.data.survey import survey
+from cavity.likelihoods.latent_values import initial_latents
 from tests.learning.part_engines import N, Slice, TwoProcesses, table
 from tests.tolerances import assert_close
 
 X, Y = table()
 EDGES = (0, 60, 60, 150, 151, N)  # unequal, one without rows and one of a row
+CUTS = ((0, 60), (60, 200), (200, N))
 
 
 def gp():
@@ -89,6 +91,21 @@ def test_the_survey_is_that_of_the_whole():
         np.testing.assert_array_equal(ours.count, theirs.count)
         np.testing.assert_array_equal(ours.largest, theirs.largest)
     assert found.n_blocks == 1 + 2 + 1 + 2
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_labels_are_measured_together(weighted):
+    """Though parts have other shares of the classes, or one alone."""
+    y = (np.arange(N) > 170).astype(float)
+    weights = 1.0 + np.arange(N) % 3 if weighted else np.ones(N)
+    side = {"weight": weights} if weighted else {}
+    latents = initial_latents(likelihoods.Bernoulli(), y, weight=weights)
+    batches = [[(X[a:b], y[a:b], {n: v[a:b] for n, v in side.items()})] for a, b in CUTS]
+    found = survey(cavity.Parts(batches), likelihoods.Bernoulli()).counted[1]
+    mean = np.average(latents, weights=weights)
+    assert_close(found.mean, [mean])
+    assert_close(found.squares, [np.sum(weights * (latents - mean) ** 2)])
+    assert_close(found.largest, [np.abs(latents).max()])
 
 
 def test_tied_sites_take_parts():

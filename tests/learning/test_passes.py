@@ -10,7 +10,7 @@ from cavity import inducing, kernels, likelihoods
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.survey import survey
 from cavity.learning.engines.base import InProcess
-from cavity.learning.engines.kept import KeptBlocks, Lost, _folder
+from cavity.learning.engines.kept import KeptBlocks, Lost, kept_folder
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives import settling
 from cavity.learning.objectives.by_passes import PassObjective
@@ -122,7 +122,7 @@ class Forgetful(InProcess):
     def each(self, work, parts):
         self.passes += 1
         if self.passes in (5, 9):
-            for path in _folder().glob("*-2-*"):
+            for path in kept_folder().glob("*-2-*"):
                 path.unlink()
         yield from super().each(work, parts)
 
@@ -166,7 +166,7 @@ class Watched(InProcess):
 
 def test_few_files_are_kept_and_none_is_left():
     def files():
-        return set(_folder().iterdir())
+        return set(kept_folder().iterdir())
 
     before = files()
     engine = Watched(files)
@@ -208,7 +208,7 @@ class LosesAtLast(InProcess):
     def each(self, work, parts):
         if not self.lost and getattr(work, "program", None) is block_energy:
             self.lost = True
-            for path in _folder().iterdir():
+            for path in kept_folder().iterdir():
                 path.unlink()
         yield from super().each(work, parts)
 

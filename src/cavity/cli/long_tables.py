@@ -85,18 +85,10 @@ class LongTables:
         """What the rows are as numbers, which are kept with their parts.
 
         Raises:
-            DataError: for cells that cannot be used, and a piece that is there twice.
+            DataError: for cells that cannot be used.
         """
         found = self.engine.sum(survey, self.parts, RowsSeen.__add__)
         assert found is not None
-        first: dict[str, str] = {}
-        for part, digest, rows in zip(self.parts, found.digests, found.lengths, strict=True):
-            if rows and digest in first and part.name:
-                raise DataError(
-                    f"{part.name} has the same rows as {first[digest]}: a table must not have "
-                    "rows twice"
-                )
-            first[digest] = part.name
         return found
 
     def as_numbers(

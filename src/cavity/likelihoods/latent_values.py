@@ -1,6 +1,7 @@
 """Latent values and outputs of any likelihood: initial guesses, and samples."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import HasInitialLatents, HasSampler, capability
@@ -36,10 +37,16 @@ def initial_latents(
     if likelihood.support is Support.LABELS:
         # the log odds of the classes, and a unit to either side
         mean = np.average(y, weights=weights)
-        least = 0.5 / (len(y) if weights is None else np.sum(weights))
-        share = np.clip(mean, min(least, 0.5), 1.0 - min(least, 0.5))
-        return np.log(share) - np.log1p(-share) + 2.0 * (y - mean)
+        count = len(y) if weights is None else np.sum(weights)
+        return log_odds(mean, count) + 2.0 * (y - mean)
     return y
+
+
+def log_odds(share: ArrayLike, count: ArrayLike) -> np.ndarray:
+    """Log odds of a class of which there is a share among so many rows; finite for 0 and 1."""
+    least = np.minimum(0.5 / np.maximum(count, 1.0), 0.5)
+    within = np.asarray(np.clip(share, least, 1.0 - least))
+    return np.asarray(np.log(within) - np.log1p(-within))
 
 
 def sample(

@@ -24,7 +24,9 @@ from cavity.kernels.base import Active
 from cavity.kernels.parts import AbstractParts
 from cavity.kernels.stationary import AbstractStationary
 from cavity.kernels.sum_over import SumOver, plain_columns
-from cavity.likelihoods.latent_values import initial_latents
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import HasInitialLatents, capability
+from cavity.likelihoods.latent_values import initial_latents, log_odds
 from cavity.likelihoods.support import Support
 from cavity.models.deep.layer import Layer, layers_of
 from cavity.numerics.jit import compiled
@@ -344,6 +346,32 @@ def _places(layer: Layer) -> Tally | None:
 
 def row_tallies(rows: Rows, likelihood: Any) -> Tallies:
     """Counts and moments of the inputs, and of the latent function as the outputs tell it."""
+    return latent_tallies(summable_tallies(rows, likelihood), likelihood)
+
+
+def latent_tallies(tallies: Tallies, likelihood: AbstractLikelihood) -> Tallies:
+    """The tallies of all rows, from the sum of those of their parts.
+
+    The latent values of two classes depend on the share of each among all rows: the log odds, and
+    a unit to either side.
+    """
+    x, y = tallies
+    if not _of_two_classes(likelihood):
+        return x, y
+    centre = log_odds(y.mean, y.count)
+    ends = centre + 2.0 * (np.array([[0.0], [1.0]]) - y.mean)
+    there = np.array([y.mean < 1.0, y.mean > 0.0])
+    largest = np.max(np.where(there, np.abs(ends), 0.0), axis=0)
+    return x, Tally(y.count, centre, 4.0 * y.squares, largest)
+
+
+def _of_two_classes(likelihood: AbstractLikelihood) -> bool:
+    with_rule = capability(likelihood, HasInitialLatents)
+    return likelihood.support is Support.LABELS and with_rule is None
+
+
+def summable_tallies(rows: Rows, likelihood: AbstractLikelihood) -> Tallies:
+    """As `row_tallies` of some of the rows, but of two classes moments of the labels."""
     y = np.asarray(rows.y, np.float64).reshape(-1, rows.y.shape[-1])
     x = np.asarray(rows.x, np.float64).reshape(y.shape[0], -1)
     if not x.shape[1]:  # latent inputs have variance 1
@@ -352,7 +380,7 @@ def row_tallies(rows: Rows, likelihood: Any) -> Tallies:
     weights = presence.max(axis=1, keepdims=True)
     seen = weights[:, 0] > 0.0  # padding is not data
     inputs = tally(x[seen], weights[seen])
-    if likelihood.support is not Support.REAL:
+    if likelihood.support is not Support.REAL and not _of_two_classes(likelihood):
         side = {name: np.asarray(x, np.float64) for name, x in rows.columns.items()}
         known = {name: values.ravel()[seen] for name, values in side.items()}
         known["weight"] = weights[seen, 0]

@@ -23,7 +23,7 @@ from cavity.learning.data.blocks import (
     row_range,
 )
 from cavity.learning.data.parts import Parts, as_parts
-from cavity.learning.data.scales import Tallies, row_tallies
+from cavity.learning.data.scales import Tallies, latent_tallies, summable_tallies
 from cavity.learning.engines.base import AbstractEngine, InProcess, Part
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.chunking import padded_size
@@ -121,7 +121,7 @@ class Survey:
                 parts=(PartSeen(part.name, len(rows.x), {}, columns_of(rows)),),
                 largest=len(rows.x),
                 observed=presence.sum(axis=0),
-                counted=row_tallies(rows, self.likelihood),
+                counted=summable_tallies(rows, self.likelihood),
                 filler=np.where(presence.any(axis=0), _first_observed(rows.y, presence), np.nan),
                 shared=rows.presence.shape[1] == 1,
                 single=single,
@@ -186,7 +186,7 @@ def survey(
         engine=engine,
         first=found.first,
         observed=found.observed,
-        counted=found.counted,
+        counted=latent_tallies(found.counted, likelihood),
         digests=_digests(found.parts),
     )
 
