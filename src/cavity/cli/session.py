@@ -69,14 +69,14 @@ def run(command: str, work: Callable[[Session], Outcome], *, as_json: bool) -> N
         typer.echo(": ".join(["interrupted", *filter(None, [str(error)])]), err=True)
         raise typer.Exit(INTERRUPTED) from None
     except (DataError, StorageError) as error:
-        _fail(session, error.kind, str(error), as_json=as_json)
+        _fail(session, error.kind, f"{error}{_place(error)}", as_json=as_json)
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
         _fail(session, "io", named + reason(error), as_json=as_json)
     except (MemoryError, RuntimeError) as error:
         _fail(session, "numerical", _numerical(error), as_json=as_json)
     except ValueError as error:
-        _fail(session, "data", str(error), as_json=as_json)
+        _fail(session, "data", f"{error}{_place(error)}", as_json=as_json)
     if as_json:
         typer.echo(as_line({**_head(command), **_tail(session), **outcome.record}))
     else:
@@ -106,6 +106,13 @@ def _fail(session: Session, kind: str, message: str, *, as_json: bool) -> NoRetu
     if as_json:
         typer.echo(as_line(_head(session.command) | {"error": {"kind": kind, "message": message}}))
     raise typer.Exit(1)
+
+
+def _place(error: Exception) -> str:
+    """The process that raised an error, where it was another one and has noted it."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    lines = [note.split("\n")[0].removesuffix(":") for note in notes]
+    return "".join(f" (r{line[1:]})" for line in lines if line.startswith("Raised by the worker"))
 
 
 def _numerical(error: Exception) -> str:
