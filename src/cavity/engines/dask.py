@@ -14,6 +14,7 @@ from cavity.engines.cluster import Cluster, distributed
 from cavity.engines.packed import unpacked
 from cavity.engines.workers import Outcome, Setting, environment, perform
 from cavity.learning.engines.base import AbstractEngine, Part
+from cavity.learning.engines.kept import Lost
 from cavity.learning.failures import EngineError
 from cavity.numerics.text import plural
 from cavity.numerics.validation import check_whole
@@ -109,6 +110,7 @@ class _Pass(Generic[T]):
         self.done: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.failures: dict[int, int] = dict.fromkeys(self.parts, 0)
         self.asked: dict[int, str] = {}
+        self.late: Counter[int] = Counter()
         self.idle: set[str] = set()
         # Parts of a worker that ended, whichever of them ended it: they are tried one at a time.
         self.suspects: list[int] = []
@@ -179,8 +181,10 @@ class _Pass(Generic[T]):
         self.addresses.update(workers)
         return workers
 
-    def _submit(self, indices: Sequence[int], workers: Sequence[str]) -> None:
-        """Gives parts to one of some workers, or to any other where they are not there."""
+    def _submit(
+        self, indices: Sequence[int], workers: Sequence[str], *, strictly: bool = False
+    ) -> None:
+        """Gives parts to one of some workers; unless strictly, to any other that is idle."""
         if not self.cluster.is_there(self.shared):
             self.shared = self.cluster.shipped(self.work, "the model", everywhere=True)
         count = len(indices)
@@ -192,7 +196,7 @@ class _Pass(Generic[T]):
             [self.shared] * count,
             key=keys,
             workers=list(workers) or None,
-            allow_other_workers=bool(workers),
+            allow_other_workers=bool(workers) and not strictly,
             pure=False,
             retries=0,
         )
@@ -249,6 +253,7 @@ class _Pass(Generic[T]):
         if self.slowest and quiet > max(LATE, 4.0 * self.slowest):
             self.heard = time.monotonic()
             for index in sorted(waiting):
+                self.late[index] += 1
                 self._lost(index)
 
     def _outcome(self, index: int, future: Any, known: Outcome | None) -> Outcome | None:
@@ -294,12 +299,27 @@ class _Pass(Generic[T]):
             self.slowest = max(self.slowest, outcome.seconds)
             return outcome
         error = unpacked(outcome.error)
+        if isinstance(error, Lost) and self._left_at_home(index, outcome.address):
+            return None
         if not outcome.elsewhere:
             raise error
         self.cluster.retries += 1
         reason = f"on the worker {outcome.address}: {type(error).__name__}: {error}"
         self._failed(index, reason, outcome.address, error)
         return None
+
+    def _left_at_home(self, index: int, address: str) -> bool:
+        """Whether a part without its sites at a worker is left to the one that has them.
+
+        Dask gives parts to idle workers, and parts that are late are given to others. A worker
+        that is late for the second time is no longer waited for.
+        """
+        home = self.asked[index]
+        if home == address or self.late[index] > 1 or home not in self._workers():
+            return False
+        if all(index != other for other, _ in self.tasks.values()):
+            self._submit([index], (home,), strictly=True)
+        return True
 
     def _called(self, index: int) -> str:
         return self.parts[index].name or "the table"

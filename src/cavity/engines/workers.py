@@ -12,6 +12,7 @@ import jax
 
 from cavity.engines.packed import Packed, packed, unpacked
 from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.engines.kept import kept_in
 from cavity.learning.failures import EngineError
 
 
@@ -104,7 +105,8 @@ def perform(setting: Setting, part: Packed, work: Packed) -> Outcome:
     if refused:
         return outcome(error=packed(EngineError(refused)))
     try:
-        with jax.enable_x64(setting.double), one_blas_thread():
+        keeping = kept_in(worker.local_directory)  # which Dask clears
+        with jax.enable_x64(setting.double), one_blas_thread(), keeping:
             return outcome(value=packed(unpacked(work)(unpacked(part))))
     except Exception as error:
         elsewhere = isinstance(error, OSError | MemoryError)
