@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from cavity.learning.engines.kept import KeptBlocks
 from tests.learning.part_engines import Slice
 
 
@@ -52,3 +53,32 @@ class DeadlyLabels(Deadly):
 
     def __iter__(self):
         return ((X, (Y[:, 0] > 0.0).astype(float)) for X, Y in super().__iter__())
+
+
+FIT = "a-fit"
+
+
+def kept(part):
+    """Keeps a number with a part."""
+    blocks = KeptBlocks(FIT, part.index, "number")
+    with blocks.begin() as file:
+        file.write(np.array([float(part.index)]).tobytes())
+    blocks.end()
+    return process(part)
+
+
+class Read:
+    """The number that was kept, after some seconds for every other part."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __call__(self, part):
+        found = KeptBlocks(FIT, part.index, "number").read(0, np.zeros(1))
+        time.sleep(self.seconds if part.index % 2 == 0 else 0.0)
+        return found
+
+
+def folder(part):
+    """Where numbers are kept, and the process."""
+    return np.array([str(KeptBlocks(FIT, part.index, "number").path.parent), str(os.getpid())])

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import re
+import signal
 import time
 from pathlib import Path
 
@@ -13,8 +14,21 @@ import pytest
 import cavity
 from cavity import inducing, kernels, likelihoods
 from cavity.engines import Dask, EngineError, InProcess
+from cavity.engines.cluster import Cluster
+from cavity.engines.packed import packed, unpacked
 from cavity.engines.workers import environment
-from tests.engines.dask_parts import Deadly, DeadlyLabels, Missing, process, rows, slowly
+from cavity.learning.engines.kept import Lost
+from tests.engines.dask_parts import (
+    Deadly,
+    DeadlyLabels,
+    Missing,
+    Read,
+    folder,
+    kept,
+    process,
+    rows,
+    slowly,
+)
 from tests.learning.part_engines import N, Slice, table
 from tests.learning.test_parts import BAD, EDGES, fitted, parts, same_bits
 
@@ -201,12 +215,65 @@ def test_parts_stay_where_they_were(engine):
     X = np.zeros((30_000, 1))
     large = cavity.Parts([[(X, X)], [(X[1:], X[1:])]]).parts
     assert [engine.sum(rows, large, np.add) for _ in range(2)] == [59_999] * 2
-    sent = [kept for _, kept in engine.cluster.parts.values()]
-    assert [type(kept).__name__ for kept in sent[:2]] == ["Future"] * 2
+    sent = [engine.cluster.parts[index][1] for index in (0, 1)]
+    assert [type(kept).__name__ for kept in sent] == ["Future"] * 2
     engine.cluster.parts.clear()
 
 
+@pytest.mark.slow
+def test_parts_with_sites_are_not_done_by_workers_without_them(engine):
+    """One worker is idle soon, and would get parts of the other's."""
+    eight = cavity.Parts([[] for _ in range(8)]).parts
+    engine.sum(kept, eight, np.add)
+    assert engine.sum(Read(0.6), eight, np.add) == [sum(range(8))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("late", "lost"), [(1.5, False), (0.1, True)])
+def test_a_late_worker_with_sites_is_waited_for_once(engine, monkeypatch, late, lost):
+    monkeypatch.setattr("cavity.engines.dask.LATE", late)
+    monkeypatch.setattr("cavity.engines.dask.LOOK", 0.1)
+    two = cavity.Parts([[], []]).parts
+    engine.sum(kept, two, np.add)
+    with pytest.raises(Lost) if lost else contextlib.nullcontext():
+        assert engine.sum(Read(2.0), two, np.add) == [1.0]
+    assert engine.retries >= 1
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_a_worker_that_is_killed(engine, cluster):
+    (first,) = cavity.Parts([[]]).parts
+    place, worker = engine.sum(folder, [first], np.add)
+    assert Path(place).is_dir()
+    assert Path(place).is_relative_to(cluster.workers[0].local_directory)
+    os.kill(int(worker), signal.SIGKILL)
+    wait_until(lambda: not Path(place).exists())
+
+
 SOME = cavity.Parts([Slice(*pair) for pair in itertools.pairwise(FOUR)]).parts
+
+
+@pytest.mark.slow
+def test_results_that_do_not_come_together_come_one_by_one(engine, monkeypatch):
+    def late(self, futures, seconds):
+        raise TimeoutError
+
+    monkeypatch.setattr(Cluster, "gathered", late)
+    assert sorted(i for i, _ in engine.each(process, SOME)) == [0, 1, 2, 3]
+    assert engine.retries == 0
+
+
+def test_what_large_arrays_hold_travels_beside_the_pickle(distributed):
+    """And comes back as it was, in the precision of the one who reads it."""
+    large, small = ({"a": np.arange(size), "b": ""} for size in (4e4, 4e1))
+    for tree, beside in ((large, 1), (small, 0)):
+        sent = packed(tree)
+        assert len(sent.contents) == beside
+        assert sent.size == pytest.approx(tree["a"].nbytes, abs=1000)
+        found = unpacked(sent)
+        np.testing.assert_array_equal(found["a"], tree["a"])
+        assert found["b"] == ""
+    assert np.shares_memory(packed(large).contents[0], large["a"])
 
 
 @pytest.mark.slow

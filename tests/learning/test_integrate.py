@@ -182,3 +182,18 @@ def test_what_is_refused(fitted):
         cavity.integrate(fitted, X[:9], Y[:9])
     with pytest.raises(ValueError, match="no parameter was learned"):
         cavity.integrate(fitted, X, Y, parameters=())
+
+
+def test_a_fit_over_batches_needs_its_power():
+    """At power 1, where another power would give another evidence."""
+    model = cavity.GP(kernels.RBF(), likelihoods.Gaussian(0.1), inducing.Points(X[::5]))
+    options = {"power": 1.0, "max_iterations": 3}
+    streamed = cavity.fit(model, cavity.Parts([[(X, Y)]]), **options)
+    with pytest.raises(ValueError, match="does not keep their power: give power="):
+        cavity.integrate(streamed, X, Y, parameters=TWO)
+    memory = cavity.integrate(cavity.fit(model, X, Y, **options), X, Y, parameters=TWO)
+    found = cavity.integrate(streamed, X, Y, parameters=TWO, power=1.0)
+    assert found.log_evidence == pytest.approx(memory.log_evidence, abs=1e-3)
+    for table, y in ((cavity.Parts([[(X, Y)]]), None), (cavity.fitting.Batches([(X, Y)]), Y)):
+        with pytest.raises(TypeError, match="every row is looked at many times"):
+            cavity.integrate(streamed, table, y, power=1.0)

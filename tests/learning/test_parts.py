@@ -137,6 +137,22 @@ def test_blocks_are_dealt_to_all_devices():
     assert said[0] == said[1]
 
 
+def weighted(place, weight):
+    """A batch of rows of one weight."""
+    return X[place], Y[place], {"weight": np.full(len(X[place]), weight)}
+
+
+def test_rows_of_weight_zero_are_no_rows():
+    """Batches and parts of them alone, as if they were left out."""
+    kept = [weighted(slice(0, 60), 2.0)], [weighted(slice(60, N), 1.0)]
+    none = weighted(slice(0, 90), 0.0)
+    whole = fitted(cavity.Parts(kept, size=64))
+    more = fitted(cavity.Parts([[none, *kept[0]], [none], kept[1]], size=64))
+    assert more.history == whole.history
+    assert more.log_evidence == whole.log_evidence
+    assert more.n_rows == whole.n_rows == N
+
+
 class Shrinking:
     """Rows that are fewer in every pass."""
 
@@ -166,6 +182,7 @@ BAD = {
         "part 2: the batches gave 50 rows in the first pass and 40",
     ),
     "empty": (lambda: cavity.Parts([[(X[:0], Y[:0])], []]), "the batches hold no rows"),
+    "weightless": (lambda: cavity.Parts([[weighted(slice(0, 9), 0.0)]]), "none whose weight is"),
     "none": (lambda: cavity.Parts([]), "a table has one part at least"),
     "names": (lambda: cavity.Parts([Slice(0, 9)] * 2, names=["a", "a"]), "all different; given"),
     "size": (lambda: cavity.Parts([Slice(0, 9)], size=0), "size must be a whole number"),

@@ -1,5 +1,6 @@
 """Parts of a table on the workers of a Dask cluster, with the bits of one process."""
 
+import contextlib
 import queue
 import time
 from collections import Counter
@@ -10,8 +11,10 @@ from uuid import uuid4
 import jax
 
 from cavity.engines.cluster import Cluster, distributed
+from cavity.engines.packed import unpacked
 from cavity.engines.workers import Outcome, Setting, environment, perform
 from cavity.learning.engines.base import AbstractEngine, Part
+from cavity.learning.engines.kept import Lost
 from cavity.learning.failures import EngineError
 from cavity.numerics.text import plural
 from cavity.numerics.validation import check_whole
@@ -100,13 +103,14 @@ class _Pass(Generic[T]):
         self.parts = {part.index: part for part in parts}
         self.setting = Setting(environment(), bool(jax.config.read("jax_enable_x64")))
         self.shared: Any = None
-        self.name, self.count = f"cavity-{uuid4().hex}", 0
+        self.name = f"cavity-{uuid4().hex}"
         self.tasks: dict[str, tuple[int, Any]] = {}
         self.fetches: Counter[str] = Counter()
         self.keys: list[str] = []
         self.done: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.failures: dict[int, int] = dict.fromkeys(self.parts, 0)
         self.asked: dict[int, str] = {}
+        self.late: Counter[int] = Counter()
         self.idle: set[str] = set()
         # Parts of a worker that ended, whichever of them ended it: they are tried one at a time.
         self.suspects: list[int] = []
@@ -117,36 +121,35 @@ class _Pass(Generic[T]):
 
     def results(self) -> Iterator[tuple[int, T]]:
         """Results as they come, each once."""
-        from distributed.protocol.pickle import loads
-
         workers = self._workers()
         self.asked = self.cluster.preferred(tuple(self.parts.values()), workers)
-        for index, address in self.asked.items():
-            self._submit(index, (address,))
+        for address in dict.fromkeys(self.asked.values()):
+            self._submit([i for i, asked in self.asked.items() if asked == address], (address,))
         waiting = set(self.parts)
         while waiting:
             if self.suspects and not self.tasks:
                 self.alone = self.suspects.pop(0)
                 self._again(self.alone, "")
             try:
-                key = self.done.get(timeout=LOOK)
+                keys = self._arrived()
             except queue.Empty:
                 self._look(waiting)
                 continue
-            index, future = self.tasks.pop(key, (-1, None))
-            if future is None:
-                continue
             self.heard = time.monotonic()
-            try:
-                outcome = self._outcome(index, future) if index in waiting else None
-            finally:
-                if key not in self.tasks:
-                    future.release()  # which tracebacks would keep, and what waits within Dask
-            if outcome is None and key not in self.tasks:
-                self.cluster.client.cancel([future])
-            if outcome is not None:
-                waiting.discard(index)
-                yield index, loads(outcome.value)
+            fetched = self._fetched(keys)
+            for key in keys:
+                index, future = self.tasks.pop(key)
+                known = fetched.get(key)
+                try:
+                    outcome = self._outcome(index, future, known) if index in waiting else None
+                finally:
+                    if key not in self.tasks:
+                        future.release()  # tracebacks would keep it, and what waits within Dask
+                if outcome is None and key not in self.tasks:
+                    self.cluster.client.cancel([future])
+                if outcome is not None:
+                    waiting.discard(index)
+                    yield index, unpacked(outcome.value)
 
     def end(self) -> None:
         """Cancels what is still on its way, and counts what Dask did again."""
@@ -178,24 +181,52 @@ class _Pass(Generic[T]):
         self.addresses.update(workers)
         return workers
 
-    def _submit(self, index: int, workers: Sequence[str]) -> None:
-        """Gives a part to one of some workers, or to any other where they are not there."""
+    def _submit(
+        self, indices: Sequence[int], workers: Sequence[str], *, strictly: bool = False
+    ) -> None:
+        """Gives parts to one of some workers; unless strictly, to any other that is idle."""
         if not self.cluster.is_there(self.shared):
             self.shared = self.cluster.shipped(self.work, "the model", everywhere=True)
-        key, self.count = f"{self.name}-{self.count}", self.count + 1
-        future = self.cluster.client.submit(
+        count = len(indices)
+        keys = [f"{self.name}-{len(self.keys) + number}" for number in range(count)]
+        futures = self.cluster.client.map(
             perform,
-            self.setting,
-            self.cluster.sent(self.parts[index]),
-            self.shared,
-            key=key,
+            [self.setting] * count,
+            [self.cluster.sent(self.parts[index]) for index in indices],
+            [self.shared] * count,
+            key=keys,
             workers=list(workers) or None,
-            allow_other_workers=bool(workers),
+            allow_other_workers=bool(workers) and not strictly,
             pure=False,
             retries=0,
         )
-        self.keys.append(key)
-        self._expect(index, future)
+        self.keys += keys
+        for index, future in zip(indices, futures, strict=True):
+            self._expect(index, future)
+
+    def _arrived(self) -> list[str]:
+        """Tasks that have ended: one at least, with all others by now.
+
+        Raises:
+            queue.Empty: where none ends for a while.
+        """
+        keys = [self.done.get(timeout=LOOK)]
+        with contextlib.suppress(queue.Empty):
+            while True:
+                keys.append(self.done.get_nowait())
+        return [key for key in dict.fromkeys(keys) if key in self.tasks]
+
+    def _fetched(self, keys: Sequence[str]) -> dict[str, Outcome]:
+        """What came of tasks, of as many as can be had in one message from each worker."""
+        futures = {key: self.tasks[key][1] for key in keys}
+        ready = {key: future for key, future in futures.items() if future.status == "finished"}
+        if not ready:
+            return {}
+        try:
+            found: dict[str, Outcome | None] = self.cluster.gathered(ready, FETCH)
+        except (TimeoutError, OSError):
+            return {}
+        return {key: outcome for key, outcome in found.items() if outcome is not None}
 
     def _expect(self, index: int, future: Any) -> None:
         """Waits for the end of a task; what waits holds no future, which would keep its result."""
@@ -205,7 +236,7 @@ class _Pass(Generic[T]):
     def _again(self, index: int, but: str) -> None:
         """Gives a part to another worker than one, if there is another."""
         others = [address for address in self._workers() if address != but]
-        self._submit(index, others)
+        self._submit([index], others)
 
     def _look(self, waiting: set[int]) -> None:
         """Looks at the cluster while nothing comes; what is idle or late goes to others too."""
@@ -222,16 +253,18 @@ class _Pass(Generic[T]):
         if self.slowest and quiet > max(LATE, 4.0 * self.slowest):
             self.heard = time.monotonic()
             for index in sorted(waiting):
+                self.late[index] += 1
                 self._lost(index)
 
-    def _outcome(self, index: int, future: Any) -> Outcome | None:
-        """What came of a task; None where the part is still to come."""
+    def _outcome(self, index: int, future: Any, known: Outcome | None) -> Outcome | None:
+        """What came of a task, known or not; None where the part is still to come."""
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError
 
         self.fetches[future.key] += 1
+        seconds = FETCH * 2.0 ** (self.fetches[future.key] - 1)
         try:
-            outcome: Outcome = future.result(timeout=FETCH * 2.0 ** (self.fetches[future.key] - 1))
+            outcome: Outcome = future.result(timeout=seconds) if known is None else known
         except TimeoutError:
             if future.status == "finished" and self.fetches[future.key] < FETCHES:
                 self._expect(index, future)
@@ -260,20 +293,33 @@ class _Pass(Generic[T]):
 
     def _checked(self, index: int, outcome: Outcome) -> Outcome | None:
         """An outcome without an error; None where it has one for which another worker may do."""
-        from distributed.protocol.pickle import loads
-
-        if not outcome.error:
+        if outcome.error is None:
             self.cluster.places[index] = outcome.address
             self.cluster.processes.add((outcome.address, outcome.process))
             self.slowest = max(self.slowest, outcome.seconds)
             return outcome
-        error = loads(outcome.error)
+        error = unpacked(outcome.error)
+        if isinstance(error, Lost) and self._left_at_home(index, outcome.address):
+            return None
         if not outcome.elsewhere:
             raise error
         self.cluster.retries += 1
         reason = f"on the worker {outcome.address}: {type(error).__name__}: {error}"
         self._failed(index, reason, outcome.address, error)
         return None
+
+    def _left_at_home(self, index: int, address: str) -> bool:
+        """Whether a part without its sites at a worker is left to the one that has them.
+
+        Dask gives parts to idle workers, and parts that are late are given to others. A worker
+        that is late for the second time is no longer waited for.
+        """
+        home = self.asked[index]
+        if home == address or self.late[index] > 1 or home not in self._workers():
+            return False
+        if all(index != other for other, _ in self.tasks.values()):
+            self._submit([index], (home,), strictly=True)
+        return True
 
     def _called(self, index: int) -> str:
         return self.parts[index].name or "the table"

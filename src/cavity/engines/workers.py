@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import jax
 
+from cavity.engines.packed import Packed, packed, unpacked
 from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.engines.kept import kept_in
 from cavity.learning.failures import EngineError
 
 
@@ -71,29 +73,28 @@ class Setting(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a worker sends back; trees are pickled, to be read in the precision of the fit.
+    """What a worker sends back; trees are packed, to be read in the precision of the fit.
 
     Attributes:
         address: the worker's.
         process: the number of its process.
         seconds: how long it took.
         value: the result; empty after an error.
-        error: the error; empty without one.
+        error: the error; None without one.
         elsewhere: whether another process may do better.
     """
 
     address: str
     process: int
     seconds: float
-    value: bytes = b""
-    error: bytes = b""
+    value: Packed = Packed()
+    error: Packed | None = None
     elsewhere: bool = False
 
 
-def perform(setting: Setting, part: bytes, work: bytes) -> Outcome:
-    """Applies work to a part, both pickled, in a worker of Dask's. It never raises."""
+def perform(setting: Setting, part: Packed, work: Packed) -> Outcome:
+    """Applies work to a part, both packed, in a worker of Dask's. It never raises."""
     from distributed import get_worker
-    from distributed.protocol.pickle import dumps, loads
 
     worker, start = get_worker(), time.monotonic()
 
@@ -102,13 +103,14 @@ def perform(setting: Setting, part: bytes, work: bytes) -> Outcome:
 
     refused = _refusal(worker.address, worker.state.nthreads, setting.environment)
     if refused:
-        return outcome(error=dumps(EngineError(refused)))
+        return outcome(error=packed(EngineError(refused)))
     try:
-        with jax.enable_x64(setting.double), one_blas_thread():
-            return outcome(value=dumps(loads(work)(loads(part))))
+        keeping = kept_in(worker.local_directory)  # which Dask clears
+        with jax.enable_x64(setting.double), one_blas_thread(), keeping:
+            return outcome(value=packed(unpacked(work)(unpacked(part))))
     except Exception as error:
         elsewhere = isinstance(error, OSError | MemoryError)
-        return outcome(error=_pickled(error, worker.address), elsewhere=elsewhere)
+        return outcome(error=_packed_error(error, worker.address), elsewhere=elsewhere)
 
 
 @functools.cache
@@ -123,15 +125,13 @@ def _refusal(address: str, threads: int, wanted: Environment) -> str:
     return f"the worker {address} {difference}: they must be the same" if difference else ""
 
 
-def _pickled(error: Exception, address: str) -> bytes:
+def _packed_error(error: Exception, address: str) -> Packed:
     """An error with the lines where it was raised; one that cannot be sent as its words."""
-    from distributed.protocol.pickle import dumps, loads
-
     lines = "".join(traceback.format_exception(error))
     error.add_note(f"Raised by the worker {address}:\n{lines}")
     try:
-        sent = dumps(error)
-        loads(sent)
+        sent = packed(error)
+        unpacked(sent)
     except Exception:
-        return dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+        return packed(RuntimeError(f"{type(error).__name__}: {error}"))
     return sent

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.rows import WEIGHT, Rows
 from cavity.learning.data.arrays import check_arrays, pad_rows, to_device
 from cavity.learning.data.batches import Batch
 from cavity.learning.data.training_data import Data
@@ -103,7 +103,10 @@ def checked(
 
 
 def _arrays(batch: Batch, missing: str) -> tuple[Rows, bool] | None:
-    """The arrays of a batch, rows without any output left out; None where none are left."""
+    """The arrays of a batch, rows without any output left out.
+
+    None where none are left, or all have weight 0.
+    """
     X, y = np.asarray(batch.X), np.asarray(batch.y)
     side = dict(batch.rows or {})
     if len(np.atleast_1d(X)) == 0 and len(np.atleast_1d(y)) == 0:
@@ -115,6 +118,8 @@ def _arrays(batch: Batch, missing: str) -> tuple[Rows, bool] | None:
         if not np.all(observed):
             X, y = X[observed], y[observed]
             side = {name: np.asarray(values)[observed] for name, values in side.items()}
+    if WEIGHT in side and np.all(np.asarray(side[WEIGHT]) == 0.0):
+        return None
     return check_arrays(X, y, side, missing)
 
 

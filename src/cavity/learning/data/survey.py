@@ -160,8 +160,8 @@ def survey(
     found = engine.sum(Survey(likelihood, missing), table.parts, operator.add)
     if found is None:
         raise ValueError(
-            "the batches hold no rows: give at least one batch with a row (a generator that was "
-            "read before is empty)"
+            "the batches hold no rows, or none whose weight is positive: give at least one batch "
+            "with a row (a generator that was read before is empty)"
         )
     _refuse_twice(found.parts)
     lengths = {each.name: each.rows for each in found.parts}

@@ -1,9 +1,12 @@
 """Numbers that belong to a part, in files of the process that works on it."""
 
 import atexit
+import contextlib
 import functools
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
@@ -62,8 +65,31 @@ def forget_all(fit: str, part: int) -> None:
         path.unlink(missing_ok=True)
 
 
-@functools.cache
+_GIVEN: ContextVar[str | None] = ContextVar("where numbers are kept", default=None)
+
+
+@contextlib.contextmanager
+def kept_in(folder: str) -> Iterator[None]:
+    """Numbers are kept in a folder of this process that others clear, also where it is killed."""
+    token = _GIVEN.set(folder)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
+
+
 def kept_folder() -> Path:
+    """Where this process keeps its numbers."""
+    given = _GIVEN.get()
+    if given is None:
+        return _own_folder()
+    folder = Path(given) / "cavity"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@functools.cache
+def _own_folder() -> Path:
     """A folder of this process, which goes when it ends."""
     folder = tempfile.mkdtemp(prefix="cavity-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

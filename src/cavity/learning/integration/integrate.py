@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
+from cavity.learning.data.batches import Batches
+from cavity.learning.data.given import TrainingRows, in_memory
+from cavity.learning.data.parts import Parts
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import check_model, check_shapes
 from cavity.learning.infer import NumericalError
@@ -72,8 +75,8 @@ class Integration:
 @with_one_blas_thread
 def integrate(
     result: Any,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: TrainingRows,
+    y: ArrayLike | None,
     how: str = "auto",
     *,
     parameters: str | Sequence[str] | None = None,
@@ -100,15 +103,16 @@ def integrate(
         how: "grid", "design", or "auto", a grid for one or two parameters.
         parameters: dotted names of the parameters to integrate over, such as
             `("kernel.variance",)`; None for all that were learned but the inducing inputs.
-        power: as in `cavity.fit`; None for that of the fit.
+        power: as in `cavity.fit`; None for that of the fit, which one over batches does not keep.
         method: that of the fit, with sites of single rows, as of `PowerEP()`.
         rows: as in `cavity.fit`.
         missing: as in `cavity.fit`.
 
     Raises:
-        ValueError: for unusable data, no parameters or too many, names that are not learned, and
-            methods whose sites are learned with the parameters.
-        TypeError: for a result that is not of `cavity.fit`.
+        ValueError: for unusable data, no parameters or too many, names that are not learned,
+            methods whose sites are learned with the parameters, and a fit over batches without
+            its power.
+        TypeError: for a result that is not of `cavity.fit`, and batches in the place of X and y.
         NumericalError: where the evidence is undefined at the fitted values.
 
     References:
@@ -126,10 +130,15 @@ def integrate(
         )
     check_model(result.model, None, method)
     check_whole(result, "its parameters")
+    X, y = in_memory(X, None if isinstance(X, Batches | Parts) else y)
     fitted = result.data
     exponent: Any = power
     if power is None:
-        exponent = 0.5 if fitted is None else np.asarray(fitted.power).item()
+        if fitted is None:
+            raise ValueError(
+                "the fit was over batches and its result does not keep their power: give power="
+            )
+        exponent = np.asarray(fitted.power).item()
     data = prepare(X, y, power=exponent, rows=rows, missing=missing)
     check_shapes(result.model, data)
     if fitted is not None and not _same_rows(fitted, data):

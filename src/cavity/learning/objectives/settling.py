@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
+import jax
 import numpy as np
 
 from cavity.inference.problem import ROUNDING, Problem
@@ -21,6 +22,7 @@ from cavity.learning.objectives.passes import (
     block_sweep,
     both_swept,
 )
+from cavity.numerics.tree import to_numpy
 
 T = TypeVar("T")
 
@@ -139,9 +141,12 @@ class Sweeper:
         return here
 
     def _begun(self, at: At) -> tuple[Received, StoredSites]:
-        """Messages of the sites that a search starts from."""
-        sites = StoredSites(self.fit, block_empty)
-        return self.data.summed(block_messages, at, sites=sites), sites
+        """Messages of the sites that a search starts from: a pass, unless all are zero."""
+        sites, some = StoredSites(self.fit, block_empty), self.data.exemplar
+        sent = to_numpy(block_messages(at, block_empty(at, some), some))
+        if any(np.any(leaf) for leaf in jax.tree.leaves(sent)):
+            sent = self.data.summed(block_messages, at, sites=sites)
+        return sent, sites
 
     def _pass(
         self, at: At, here: Settled, length: float, keep: str | None
