@@ -22,6 +22,7 @@ def cluster(workers: int) -> Iterator[distributed.Client]:
 
 def grown(client: distributed.Client, workers: int) -> Dask:
     """An engine on the cluster, once it has so many workers."""
+    assert client.cluster is not None
     client.cluster.scale(workers)
     client.wait_for_workers(workers, timeout=120)
     return Dask(client)

@@ -84,9 +84,11 @@ def write_table(folder: Path, rows: int) -> None:
 def pinned_workers(count: int, folder: Path) -> Iterator[str]:
     """The address of a scheduler in this process with workers on a core each."""
     cores = sorted(os.sched_getaffinity(0))
-    with distributed.LocalCluster(n_workers=0, dashboard_address=":0") as cluster:
+    cluster = distributed.LocalCluster(n_workers=0, dashboard_address=":0")
+    with cluster:
+        address = cluster.scheduler_address
         options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60")
-        dask = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address]
+        dask = [sys.executable, "-m", "distributed.cli.dask_worker", address]
         words = [*dask, *options, "--local-directory", str(folder / "workers")]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": ROOT}
         workers = [
@@ -94,7 +96,7 @@ def pinned_workers(count: int, folder: Path) -> Iterator[str]:
             for core in cores[:count]
         ]
         try:
-            yield cluster.scheduler_address
+            yield address
         finally:
             for worker in workers:
                 worker.terminate()
