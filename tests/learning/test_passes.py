@@ -16,50 +16,12 @@ from cavity.learning.objectives import settling
 from cavity.learning.objectives.by_passes import PassObjective
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.passes import block_energy
-from tests.learning.part_engines import N, TwoProcesses, table
+from tests.learning.part_engines import TwoProcesses
+from tests.learning.pass_cases import CASES, LABELS, F, X, parts
 from tests.tolerances import assert_close
 
-X, OUTPUTS = table()
-F = OUTPUTS[:, 0]
-RNG = np.random.default_rng(5)
-LABELS = (F + 0.3 * RNG.standard_normal(N) > 0.0).astype(float)
-COUNTS = RNG.poisson(np.exp(F)).astype(float)
-CLASSES = np.digitize(F, [-0.5, 0.5]).astype(float)
-GAUSSIAN = {"likelihood": likelihoods.Gaussian(0.1), "y": F, "exact": False}
-CASES = {
-    "gaussian": GAUSSIAN,
-    "probit": {"likelihood": likelihoods.Bernoulli(), "y": LABELS},
-    "logit": {"likelihood": likelihoods.Bernoulli(link="logit"), "y": LABELS},
-    "poisson": {"likelihood": likelihoods.Poisson(), "y": COUNTS},
-    "student": {"likelihood": likelihoods.StudentT(0.1, 4.0), "y": F},
-    "ordinal": {"likelihood": likelihoods.OrdinalProbit([-0.5, 0.5]), "y": CLASSES},
-    "classes": {"likelihood": likelihoods.MultinomialProbit(3), "y": CLASSES},
-}
 QUICK = [("gaussian", 0.5), ("probit", 0.5), ("classes", 0.5)]
 SLOW = [(name, power) for name in CASES for power in (0.0, 0.5, 1.0) if (name, power) not in QUICK]
-
-
-def gp(likelihood):
-    return cavity.GP(kernels.RBF(1.0, [1.0, 1.5]), likelihood, inducing.Points(X[::30]))
-
-
-class Rows:
-    """Rows of a case from one to before another."""
-
-    def __init__(self, name, start, end):
-        self.name, self.place = name, slice(start, end)
-
-    def __iter__(self):
-        yield X[self.place], CASES[self.name]["y"][self.place]
-
-
-def parts(name):
-    edges = ((0, 90), (90, 90), (90, N))
-    return cavity.Parts([Rows(name, *edge) for edge in edges], size=64)
-
-
-def method_of(name):
-    return cavity.PowerEP(exact=CASES[name].get("exact", True))
 
 
 @pytest.mark.parametrize(
@@ -67,8 +29,8 @@ def method_of(name):
     [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)],
 )
 def test_evidence_and_posterior_are_those_in_memory(name, power):
-    model, y = gp(CASES[name]["likelihood"]), CASES[name]["y"]
-    options = {"power": power, "method": method_of(name)}
+    model, y = CASES[name].model, CASES[name].y
+    options = {"power": power, "method": CASES[name].method()}
     memory, passes = (cavity.infer(model, *data, **options) for data in ((X, y), (parts(name),)))
     assert passes.converged
     assert passes.sites.residual < 1e-8
@@ -80,18 +42,18 @@ def test_evidence_and_posterior_are_those_in_memory(name, power):
 
 
 def test_sites_of_gaussian_noise_are_its_closed_form():
-    model = gp(GAUSSIAN["likelihood"])
+    model = CASES["gaussian"].model
     exact = cavity.infer(model, X, F, power=0.5)
-    passes = cavity.infer(model, parts("gaussian"), power=0.5, method=method_of("gaussian"))
+    passes = cavity.infer(model, parts("gaussian"), power=0.5, method=CASES["gaussian"].method())
     assert_close(passes.log_evidence, exact.log_evidence, "factorised")
     assert passes.sites.sweeps == 2
 
 
 def objective_of(name, power):
-    model = gp(CASES[name]["likelihood"])
+    model = CASES[name].model
     data = survey(parts(name), model.likelihood, power=power)
     model = as_dtype(model, data.exemplar)
-    return PassObjective(model, data, method=method_of(name), jitter=1e-8)
+    return PassObjective(model, data, method=CASES[name].method(), jitter=1e-8)
 
 
 @pytest.mark.sampled(1)
@@ -101,9 +63,9 @@ def test_gradients_are_those_in_memory(monkeypatch, name, power):
     monkeypatch.setattr("cavity.learning.objectives.by_passes.TIGHTEST", 1e-11)
     passes = objective_of(name, power)
     passes.solver = dataclasses.replace(passes.solver, tolerance=1e-11)
-    y = CASES[name]["y"]
+    y = CASES[name].y
     data = prepare(X, y, power=power)
-    memory = Objective(passes.start, data, method=method_of(name), jitter=1e-8)
+    memory = Objective(passes.start, data, method=CASES[name].method(), jitter=1e-8)
     x = 0.05 * np.sin(np.arange(passes.size))
     (value, slope), (other, its_slope) = memory(x), passes(x)
     assert_close(other, value, "factorised")
@@ -128,7 +90,7 @@ class Forgetful(InProcess):
 
 
 def test_sites_that_are_lost_are_found_again_with_the_same_bits():
-    model, options = gp(likelihoods.Bernoulli()), {"power": 0.5}
+    model, options = CASES["probit"].model, {"power": 0.5}
     whole = cavity.infer(model, parts("probit"), **options)
     engine = Forgetful()
     again = cavity.infer(model, parts("probit"), engine=engine, **options)
@@ -170,14 +132,14 @@ def test_few_files_are_kept_and_none_is_left():
 
     before = files()
     engine = Watched(files)
-    cavity.fit(gp(likelihoods.Bernoulli()), parts("probit"), engine=engine, max_iterations=1)
+    cavity.fit(CASES["probit"].model, parts("probit"), engine=engine, max_iterations=1)
     assert files() == before
     assert 0 < engine.most <= len(before) + 3 * 3
 
 
 @pytest.mark.slow
 def test_a_fit_is_about_that_in_memory_and_the_same_on_two_processes():
-    model, options = gp(likelihoods.Bernoulli()), {"power": 0.5, "max_iterations": 6}
+    model, options = CASES["probit"].model, {"power": 0.5, "max_iterations": 6}
     memory = cavity.fit(model, X, LABELS, **options)
     here = cavity.fit(model, parts("probit"), **options)
     assert here.log_evidence == pytest.approx(memory.log_evidence, abs=0.05)
@@ -214,7 +176,7 @@ class LosesAtLast(InProcess):
 
 
 def test_sites_that_are_lost_at_last_are_found_again():
-    model, options = gp(likelihoods.Bernoulli()), {"power": 0.5}
+    model, options = CASES["probit"].model, {"power": 0.5}
     engine = LosesAtLast()
     again = cavity.infer(model, parts("probit"), engine=engine, **options)
     assert engine.lost
@@ -223,24 +185,24 @@ def test_sites_that_are_lost_at_last_are_found_again():
 
 def test_what_does_not_settle_says_so(monkeypatch):
     monkeypatch.setattr(settling, "MOST", 2)
-    result = cavity.infer(gp(likelihoods.Bernoulli()), parts("probit"), power=0.5)
+    result = cavity.infer(CASES["probit"].model, parts("probit"), power=0.5)
     assert not result.converged
     assert result.sites.residual > 1e-6
     assert "sites did not converge" in result.message
 
 
 REFUSED = {
-    "mode": (cavity.Laplace(), likelihoods.Bernoulli(), "Laplace.. with these settings keeps"),
-    "rows in turn": (cavity.PowerEP(batch=1), likelihoods.Bernoulli(), "must be in memory"),
-    "steps": (cavity.PowerEP(interleaved=9), likelihoods.Bernoulli(), "must be in memory"),
+    "mode": (cavity.Laplace(), "Laplace.. with these settings keeps"),
+    "rows in turn": (cavity.PowerEP(batch=1), "must be in memory"),
+    "steps": (cavity.PowerEP(interleaved=9), "must be in memory"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_needs_rows_in_memory_is_refused(case):
-    method, likelihood, message = REFUSED[case]
+    method, message = REFUSED[case]
     with pytest.raises(ValueError, match=message):
-        cavity.fit(gp(likelihood), parts("probit"), method=method)
+        cavity.fit(CASES["probit"].model, parts("probit"), method=method)
 
 
 def test_sites_on_whole_functions_are_refused():

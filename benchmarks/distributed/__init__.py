@@ -1,0 +1,1 @@
+"""Fits over the parts of a table, in one process and in several."""
