@@ -56,7 +56,7 @@ def test_predictions_of_all_small_sizes_share_programs():
 
     def predict(n):
         numbers.predict(X[:n], return_std=True)
-        numbers._outputs(X[:n], {}).log_density(NUMBERS[:n, None])
+        numbers.log_predictive_density(X[:n], NUMBERS[:n])
         numbers.predict_quantiles(X[:n], [0.05, 0.95])
         labels.predict_proba(X[:n])
 

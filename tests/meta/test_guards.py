@@ -151,7 +151,7 @@ def test_signatures_and_docstrings_stay():
     assert str(inspect.signature(Guarded.method)) == "(self, deep, *, twice=False)"
     assert Guarded.method.__doc__ == "What it says."
     assert list(inspect.signature(cavity.GPRegressor.predict).parameters) == [
-        *("self", "X", "return_std", "return_cov", "noise_variance", "exposure")
+        *("self", "X", "return_std", "return_cov", "noise_variance", "exposure", "engine")
     ]
     assert "power" in inspect.signature(cavity.fit).parameters
 

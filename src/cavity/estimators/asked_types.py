@@ -7,6 +7,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from cavity.kernels.base import AbstractKernel
+    from cavity.learning.engines.base import AbstractEngine
     from cavity.learning.methods.base import AbstractMethod
     from cavity.learning.methods.mcmc import MCMC
     from cavity.likelihoods.base import AbstractLikelihood
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 else:
     # what is wrong is told by `fit`, as scikit-learn asks, and in words
     KernelAsked = LikelihoodAsked = MethodAsked = PowerAsked = Count = Amount = object
-    ClassWeightAsked = PointsAsked = ShapeAsked = WidthsAsked = object
+    AbstractEngine = ClassWeightAsked = PointsAsked = ShapeAsked = WidthsAsked = object
 
 
 Yes = Literal[True]
@@ -50,17 +51,34 @@ class LatentOnRequest(Protocol):
     """A method that also returns deviations or covariances where that is asked for."""
 
     @overload
-    def __call__(self, X: object, return_std: No = False, return_cov: No = False) -> Mean: ...
+    def __call__(
+        self,
+        X: object,
+        return_std: No = False,
+        return_cov: No = False,
+        engine: AbstractEngine | None = None,
+    ) -> Mean: ...
 
     @overload
-    def __call__(self, X: object, return_std: Yes, return_cov: No = False) -> Both: ...
+    def __call__(
+        self,
+        X: object,
+        return_std: Yes,
+        return_cov: No = False,
+        engine: AbstractEngine | None = None,
+    ) -> Both: ...
 
     @overload
     def __call__(self, X: object, return_std: No = False, *, return_cov: Yes) -> Both: ...
 
     @overload
     def __call__(
-        self, X: object, *, return_std: bool, return_cov: bool = False
+        self,
+        X: object,
+        *,
+        return_std: bool,
+        return_cov: bool = False,
+        engine: AbstractEngine | None = None,
     ) -> Mean | Both: ...
 
 
@@ -75,6 +93,7 @@ class OutputsOnRequest(Protocol):
         return_cov: No = False,
         noise_variance: object = None,
         exposure: object = None,
+        engine: AbstractEngine | None = None,
     ) -> Mean: ...
 
     @overload
@@ -85,6 +104,7 @@ class OutputsOnRequest(Protocol):
         return_cov: No = False,
         noise_variance: object = None,
         exposure: object = None,
+        engine: AbstractEngine | None = None,
     ) -> Both: ...
 
     @overload
@@ -107,6 +127,7 @@ class OutputsOnRequest(Protocol):
         return_cov: bool = False,
         noise_variance: object = None,
         exposure: object = None,
+        engine: AbstractEngine | None = None,
     ) -> Mean | Both: ...
 
 

@@ -21,12 +21,13 @@ from cavity.estimators.asked_types import (
     PowerAsked,
     latent_on_request,
 )
+from cavity.estimators.by_rows import AbstractAnswer, FunctionMoments, Rows, row_by_row
 from cavity.estimators.encoding import learn_inputs, numbers_of, typed_columns
 from cavity.estimators.going_on import learned_on
 from cavity.estimators.kept import AbstractKept
 from cavity.estimators.layers import last_functions
 from cavity.estimators.learning import Learned, Problem
-from cavity.estimators.predictions import Predictions, function_of, predict_outputs
+from cavity.estimators.predictions import function_of
 from cavity.estimators.registry import build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
 from cavity.estimators.rows_of_fit import RowsOfFit, columns_of
@@ -34,6 +35,7 @@ from cavity.estimators.settings import Settings, check_side
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.data.scales import Tallies
 from cavity.learning.double_precision import in_double
+from cavity.learning.engines.base import AbstractEngine
 from cavity.learning.results.at_bounds import AtBound
 from cavity.learning.results.unseen_periods import UnseenPeriod
 from cavity.models.base import AbstractModel
@@ -237,7 +239,7 @@ class AbstractPredictor(AbstractEstimator):
 
     @latent_on_request
     @in_double
-    def predict_latent(self, X, return_std=False, return_cov=False):
+    def predict_latent(self, X, return_std=False, return_cov=False, engine=None):
         """Mean of the latent function f, and its standard deviation or covariance on request.
 
         Where the noise level is a function too, this is the function f alone; `posterior_` has
@@ -247,19 +249,22 @@ class AbstractPredictor(AbstractEstimator):
             X: inputs, (n, D).
             return_std: also return the standard deviation of f, without noise.
             return_cov: also return the covariance of f over the rows.
+            engine: what works on parts of the rows, such as `cavity.engines.Dask(client)`; None
+                for this process. The results have the same bits.
 
         Returns:
             The mean (n,) or (n, P); with `return_std` a pair with the deviation of the same
             shape, with `return_cov` a pair with the covariance (n, n) or (n, n, P).
 
         Raises:
-            ValueError: for unusable inputs, or when both std and cov are asked for.
+            ValueError: for unusable inputs, when both std and cov are asked for, or a covariance
+                of an engine.
         """
-        not_both(return_std, return_cov)
+        not_both(return_std, return_cov, engine)
         X = self._inputs(X)
         if return_cov:
             return self._joint(X)
-        mean, std = self._marginals(X)
+        mean, std = self._marginals(X, engine)
         return (mean, std) if return_std else mean
 
     @property
@@ -293,10 +298,10 @@ class AbstractPredictor(AbstractEstimator):
         check_magnitude("X", checked, small=False)
         return checked
 
-    def _marginals(self, X) -> tuple[np.ndarray, np.ndarray]:
+    def _marginals(self, X, engine: AbstractEngine | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of f."""
-        mean, var = map(np.asarray, self._function.marginals(X))
-        return mean * self._scale, np.sqrt(var) * self._scale
+        mean, std = row_by_row(FunctionMoments(self._function), Rows(X, {}), engine)
+        return mean * self._scale, std * self._scale
 
     def _joint(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Means of f, and covariances with the axis of the outputs last."""
@@ -304,10 +309,12 @@ class AbstractPredictor(AbstractEstimator):
         cov = cov if self._function.vector else np.moveaxis(cov, 0, -1)
         return mean * self._scale, cov * self._scale**2
 
-    def _outputs(self, X, side: dict[str, np.ndarray]) -> Predictions:
-        """The predictive distribution of y, given side data of the rows."""
-        self._check_predictable(side)
-        return predict_outputs(self.posterior_, self.output_scale_, X, side)
+    def _answered(
+        self, answer: AbstractAnswer, rows: Rows, engine: AbstractEngine | None
+    ) -> tuple[np.ndarray, ...]:
+        """What is asked of the outputs of every row."""
+        self._check_predictable(rows.side)
+        return row_by_row(answer, rows, engine)
 
     def _left_out(self, X, y, side: dict[str, np.ndarray]) -> np.ndarray:
         """Log densities of outputs (n, P) given all others of these rows, (n, P).
@@ -342,7 +349,7 @@ class AbstractPredictor(AbstractEstimator):
             warn_caller(f"not converged: {result.message}", ConvergenceWarning)
         return left_out_densities(result, self.output_scale_)
 
-    def _check_predictable(self, side: dict[str, np.ndarray]) -> None:
+    def _check_predictable(self, side: Mapping[str, np.ndarray]) -> None:
         """Refuses side data that nobody reads, and asks for those that came with the fit."""
         check_side(side, self.likelihood_, self._settings("").likelihood)
         missing = [name for name in self.posterior_.side if name not in side]
@@ -359,7 +366,12 @@ def given(**side: object) -> dict[str, np.ndarray]:
     return {name: np.asarray(values) for name, values in side.items() if values is not None}
 
 
-def not_both(return_std: bool, return_cov: bool) -> None:
-    """Refuses to give deviations and covariances at once."""
+def not_both(return_std: bool, return_cov: bool, engine: AbstractEngine | None) -> None:
+    """Refuses to give deviations and covariances at once, and covariances of an engine."""
     if return_std and return_cov:
         raise ValueError("ask for either return_std or return_cov, not both")
+    if return_cov and engine is not None:
+        raise ValueError(
+            "an engine works on some rows at a time, and return_cov is of all pairs of rows: "
+            "leave engine out"
+        )

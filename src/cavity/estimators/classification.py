@@ -7,10 +7,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from cavity.estimators.base import AbstractPredictor, given
+from cavity.estimators.by_rows import ClassLogProbabilities, Rows, row_by_row
 from cavity.estimators.decisions import align_costs
 from cavity.estimators.going_on import for_streams
 from cavity.estimators.learning import Course, Problem
-from cavity.estimators.predictions import bayes_decision, class_log_probabilities
+from cavity.estimators.predictions import bayes_decision
 from cavity.estimators.registry import CLASSIFICATION
 from cavity.estimators.row_weights import checked_weights, class_weights, with_weights
 from cavity.estimators.settings import check
@@ -93,7 +94,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         self.classes_ = classes
 
     @in_double
-    def predict(self, X, costs=None):
+    def predict(self, X, costs=None, engine=None):
         """The likeliest class of each row, or the one with the least expected cost.
 
         Args:
@@ -102,6 +103,8 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
                 order of `classes_`; or a data frame in any order, whose columns are named by
                 the class predicted, and whose index, of a polars frame its first column, holds
                 the true ones. None for the likeliest class.
+            engine: what works on parts of the rows, such as `cavity.engines.Dask(client)`; None
+                for this process. The results have the same bits.
 
         Returns:
             Labels, (n,).
@@ -110,15 +113,16 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
             ValueError: for unusable inputs or costs, and for frames of costs whose rows or
                 columns are not the classes, each of them once.
         """
-        found = self.predict_log_proba(X)
+        found = self.predict_log_proba(X, engine)
         return self.classes_[bayes_decision(found, align_costs(costs, self.classes_.tolist()))]
 
     @in_double
-    def predict_proba(self, X):
+    def predict_proba(self, X, engine=None):
         """The probability of each class, the uncertainty of the function included.
 
         Args:
             X: inputs, (n, D).
+            engine: what works on parts of the rows; None for this process.
 
         Returns:
             (n, C), columns in the order of `classes_`; rows sum to one.
@@ -126,14 +130,15 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         Raises:
             ValueError: for unusable inputs.
         """
-        return np.exp(self.predict_log_proba(X))
+        return np.exp(self.predict_log_proba(X, engine))
 
     @in_double
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X, engine=None):
         """The log probability of each class; accurate also where a probability rounds to 0 or 1.
 
         Args:
             X: inputs, (n, D).
+            engine: what works on parts of the rows; None for this process.
 
         Returns:
             (n, C), columns in the order of `classes_`.
@@ -141,15 +146,17 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         Raises:
             ValueError: for unusable inputs.
         """
-        X = self._inputs(X)
-        return class_log_probabilities(self.posterior_, X, len(self.classes_))
+        answer = ClassLogProbabilities(self.posterior_, len(self.classes_))
+        (found,) = row_by_row(answer, Rows(self._inputs(X), {}), engine)
+        return found
 
     @in_double
-    def decision_function(self, X):
+    def decision_function(self, X, engine=None):
         """Log odds of the second of two classes; of more the log probabilities.
 
         Args:
             X: inputs, (n, D).
+            engine: what works on parts of the rows; None for this process.
 
         Returns:
             (n,), above zero where the second class is the likelier one; or (n, C).
@@ -157,18 +164,19 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         Raises:
             ValueError: for unusable inputs.
         """
-        found = self.predict_log_proba(X)
+        found = self.predict_log_proba(X, engine)
         if found.shape[1] > 2:
             return found
         return found[:, 1] - found[:, 0]
 
     @in_double
-    def log_predictive_density(self, X, y):
+    def log_predictive_density(self, X, y, engine=None):
         """Log predictive probability of each row's label, in nats.
 
         Args:
             X: inputs, (n, D).
             y: labels, (n,), of the classes of the fit.
+            engine: what works on parts of the rows; None for this process.
 
         Returns:
             (n,).
@@ -176,18 +184,19 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         Raises:
             ValueError: for unusable inputs, and labels that were not there in fitting.
         """
-        found = self.predict_log_proba(X)
+        found = self.predict_log_proba(X, engine)
         labels = self._labels(y, found)
         return found[np.arange(len(found)), labels]
 
     @in_double
-    def score(self, X, y, sample_weight=None):
+    def score(self, X, y, sample_weight=None, engine=None):
         """The share of rows whose likeliest class is theirs.
 
         Args:
             X: inputs, (n, D).
             y: labels, (n,), of the classes of the fit.
             sample_weight: weight of each row, (n,).
+            engine: what works on parts of the rows; None for this process.
 
         Returns:
             The accuracy, between 0 and 1.
@@ -195,7 +204,7 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         Raises:
             ValueError: for unusable inputs, and labels that were not there in fitting.
         """
-        predicted = self.predict(X)
+        predicted = self.predict(X, engine=engine)
         self._labels(y, predicted)
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, X)

@@ -130,7 +130,16 @@ class GPClassifier(
     }
 
     @in_double
-    def fit(self, X, y, callback=None, checkpoint=None, batches=None, sample_weight=None):
+    def fit(
+        self,
+        X,
+        y,
+        callback=None,
+        checkpoint=None,
+        batches=None,
+        sample_weight=None,
+        engine=None,
+    ):
         """Learns the parameters and infers the posterior.
 
         Args:
@@ -138,24 +147,28 @@ class GPClassifier(
                 categories become a 0/1 column per category; dates are days since 1970-01-01.
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration.
-            batches: all rows, as `cavity.fitting.Batches` of pairs of inputs and of places of
-                labels among the sorted ones (0, 1, ...), for tables larger than memory. X and y
-                are a sample of their rows then, with every label in it, from which starting
-                values and inducing points come; "auto" is 200 of these.
+            batches: all rows, as `cavity.fitting.Batches` or `cavity.Parts` of pairs of inputs
+                and of places of labels among the sorted ones (0, 1, ...), for tables larger than
+                memory. X and y are a sample of their rows then, with every label in it, from
+                which starting values and inducing points come; "auto" is 200 of these.
             checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
                 goes on from what it did before; `random_state` must be a number.
             sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
                 alike, one of weight 0 not at all. Batches have theirs among the side data of
                 their rows, "weight".
+            engine: what works on the parts of the batches, such as `cavity.engines.Dask(client)`;
+                None for this process. The results have the same bits.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
 
         Raises:
-            ValueError: for unusable data or settings.
+            ValueError: for unusable data or settings, and for an engine without batches.
+            EngineError: from an engine that cannot go on.
         """
         self._check_settings()
-        self._fit_labels(X, y, sample_weight, Course(callback, checkpoint, batches))
+        course = Course(callback, checkpoint).over(batches, engine)
+        self._fit_labels(X, y, sample_weight, course)
         if self.choice_:
             self.message_ = f"{self.message_}; {self.choice_}"
         return self

@@ -12,10 +12,11 @@ from cavity.estimators.asked_types import PowerAsked
 from cavity.estimators.registry import build_method
 from cavity.estimators.settings import AUTO_INDUCING, Settings, build
 from cavity.families.values import whole
-from cavity.learning.data.batches import Batches
-from cavity.learning.data.parts import Parts
+from cavity.learning.data.batches import Batches, BatchSource, as_batches
+from cavity.learning.data.parts import Parts, as_parts
 from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.data.survey import survey
+from cavity.learning.engines.base import AbstractEngine
 from cavity.learning.initialisation.inducing_points import cluster_blocks
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.plans.growth import Judgement, verdict, with_enough_points
@@ -37,12 +38,34 @@ class Course:
         checkpoint: where the fit keeps what it has done.
         batches: all rows, where those in memory are a sample of them.
         streaming: whether others follow these rows.
+        engine: what works on the parts of the batches; None for this process.
     """
 
     callback: Callable[[Progress], None] | None = None
     checkpoint: Store | None = None
-    batches: Batches | Parts | None = None
+    batches: Parts | None = None
     streaming: bool = False
+    engine: AbstractEngine | None = None
+
+    def over(
+        self, batches: Batches | BatchSource | Parts | None, engine: AbstractEngine | None
+    ) -> "Course":
+        """The same, over batches or a table in parts where these are given.
+
+        Raises:
+            TypeError: for what is no batches, or can be read only once.
+            ValueError: for an engine without batches.
+        """
+        if batches is None:
+            if engine is not None:
+                raise ValueError(
+                    "an engine works on the parts of a table, and rows in memory have none: leave "
+                    "engine out, or give the table as batches=cavity.Parts([...]), of which X and "
+                    "y are a sample"
+                )
+            return self
+        table = batches if isinstance(batches, Parts) else as_parts(as_batches(batches))
+        return dataclasses.replace(self, batches=table, engine=engine)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -138,6 +161,7 @@ def learn_gp(problem: Problem) -> Learned:
             starts[0].likelihood,
             power=settings.power,
             missing=settings.missing,
+            engine=problem.course.engine,
         )
         data, side = (stream, None), {}
         observed, rows = stream.observed, stream.length
@@ -189,14 +213,31 @@ def _learn_growing(
     return Learned(found.result, observed, len(problem.X), power, found.trials, judged)
 
 
-def _divided(batches: Batches | Parts, divisor: np.ndarray | np.floating) -> Batches:
-    """Batches in float64, with their outputs divided."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Divided:
+    """Batches in float64, with their outputs divided; it travels where its source does.
 
-    def scaled() -> Iterator[tuple]:
-        for batch in batches:
+    Attributes:
+        source: the batches.
+        divisor: of the outputs, (P,) or one number.
+    """
+
+    source: Batches
+    divisor: np.ndarray | np.floating
+
+    def __iter__(self) -> Iterator[tuple]:
+        for batch in self.source:
             X, y = (np.asarray(a) for a in (batch.X, batch.y))
             # what are no numbers is refused with its batch
             X, y = (a.astype(float) if a.dtype.kind in "fiub" else a for a in (X, y))
-            yield X, y / divisor if y.dtype.kind == "f" else y, batch.rows
+            yield X, y / self.divisor if y.dtype.kind == "f" else y, batch.rows
 
-    return Batches(scaled, size=batches.size, buffer=batches.buffer)
+
+def _divided(table: Parts, divisor: np.ndarray | np.floating) -> Parts:
+    """A table in float64, with its outputs divided; parts keep their names."""
+    return Parts(
+        [Divided(part.source, divisor) for part in table.parts],
+        names=[part.name for part in table.parts],
+        size=table.size,
+        buffer=table.buffer,
+    )

@@ -13,8 +13,15 @@ from sklearn.utils.validation import check_array, validate_data
 from cavity.estimators.asked_constraints import by_name
 from cavity.estimators.asked_types import KernelAsked, outputs_on_request
 from cavity.estimators.base import AbstractPredictor, given, not_both
+from cavity.estimators.by_rows import (
+    OutputDensities,
+    OutputMoments,
+    OutputQuantiles,
+    Rows,
+)
 from cavity.estimators.going_on import for_streams
 from cavity.estimators.learning import Course, Problem
+from cavity.estimators.outputs import check_shape, stated_once
 from cavity.estimators.registry import REGRESSION
 from cavity.estimators.row_weights import checked_weights, with_weights
 from cavity.estimators.sampling import sample_outputs
@@ -25,10 +32,8 @@ from cavity.kernels.text_syntax import Mentioned
 from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.data.scales import tally
 from cavity.learning.double_precision import in_double
+from cavity.learning.engines.base import AbstractEngine
 from cavity.likelihoods.support import Support
-
-# The scale of a constant output, as a share of its value.
-CONSTANT_SCALE = 1e-9
 
 
 class AbstractRegressor(RegressorMixin, AbstractPredictor):
@@ -118,13 +123,21 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         )
         if apart and 0 < np.sum(constant) < len(scale):
             settings = dataclasses.replace(settings, missing="skip")
-            y, scale = _stated_once(y, scale, constant)
+            y, scale = stated_once(y, scale, constant)
             problem = dataclasses.replace(problem, settings=settings, y=y)
         self._learn(problem, scale)
 
     @outputs_on_request
     @in_double
-    def predict(self, X, return_std=False, return_cov=False, noise_variance=None, exposure=None):
+    def predict(
+        self,
+        X,
+        return_std=False,
+        return_cov=False,
+        noise_variance=None,
+        exposure=None,
+        engine=None,
+    ):
         """Predictive mean of y, and its standard deviation or covariance on request.
 
         Args:
@@ -134,31 +147,33 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             return_cov: also return the covariance of y over the rows, noise included.
             noise_variance: known noise variance of each row, where the fit had them.
             exposure: exposure of each row, where the fit had them.
+            engine: what works on parts of the rows, such as `cavity.engines.Dask(client)`; None
+                for this process. The results have the same bits.
 
         Returns:
             The mean (n,) or (n, P); with `return_std` a pair with the deviation of the same
             shape, with `return_cov` a pair with the covariance (n, n) or (n, n, P).
 
         Raises:
-            ValueError: for unusable inputs, or when both std and cov are asked for.
+            ValueError: for unusable inputs, when both std and cov are asked for, or a covariance
+                of an engine.
         """
-        not_both(return_std, return_cov)
+        not_both(return_std, return_cov, engine)
         X = self._inputs(X)
         side = given(noise_variance=noise_variance, exposure=exposure)
         if return_cov:
             self._adds_noise("return_cov=True", "predict_latent(X, return_cov=True)")
             mean, cov = self._joint(X)
             index = np.arange(len(cov))
-            cov[index, index] = self._single(self._outputs(X, side).std ** 2)
+            cov[index, index] = self._single(self._moments(X, side)[1] ** 2)
             return mean, cov
         if self.posterior_.known_noise and noise_variance is None and not return_std:
-            return self._marginals(X)[0]
-        out = self._outputs(X, side)
-        mean, std = self._single(out.mean), self._single(out.std)
+            return self._marginals(X, engine)[0]
+        mean, std = map(self._single, self._moments(X, side, engine))
         return (mean, std) if return_std else mean
 
     @in_double
-    def predict_quantiles(self, X, q, noise_variance=None, exposure=None):
+    def predict_quantiles(self, X, q, noise_variance=None, exposure=None, engine=None):
         """Quantiles of the predictive distribution of y; finite also where the variance is not.
 
         Args:
@@ -166,6 +181,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             q: probabilities, in (0, 1).
             noise_variance: known noise variance of each row, where the fit had them.
             exposure: exposure of each row, where the fit had them.
+            engine: what works on parts of the rows; None for this process.
 
         Returns:
             (n, len(q)); with several outputs (n, P, len(q)).
@@ -176,11 +192,12 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         levels = np.atleast_1d(np.asarray(q, dtype=float))
         if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
             raise ValueError(f"quantiles are asked for by probabilities in (0, 1), given {q}")
-        side = given(noise_variance=noise_variance, exposure=exposure)
-        return self._single(self._outputs(self._inputs(X), side).quantiles(levels))
+        X, side = self._inputs(X), given(noise_variance=noise_variance, exposure=exposure)
+        answer = OutputQuantiles(self.posterior_, self.output_scale_, levels)
+        return self._single(*self._answered(answer, Rows(X, side), engine))
 
     @in_double
-    def log_predictive_density(self, X, y, noise_variance=None, exposure=None):
+    def log_predictive_density(self, X, y, noise_variance=None, exposure=None, engine=None):
         """Log predictive density of each row's outputs, in nats.
 
         Of counts it is the log probability. An output that the likelihood does not take, such as
@@ -191,6 +208,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             y: outputs, as in fit.
             noise_variance: known noise variance of each row, where the fit had them.
             exposure: exposure of each row, where the fit had them.
+            engine: what works on parts of the rows; None for this process.
 
         Returns:
             (n,); with several outputs the sum over them.
@@ -198,12 +216,13 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         Raises:
             ValueError: for unusable inputs, or outputs of another shape than in fit.
         """
-        side = given(noise_variance=noise_variance, exposure=exposure)
-        out = self._outputs(self._inputs(X), side)
+        X, side = self._inputs(X), given(noise_variance=noise_variance, exposure=exposure)
         y = check_array(y, dtype="float64", ensure_2d=False, input_name="y")
-        shape = self._single(out.mean).shape
-        check_shape(y, shape)
-        return out.log_density(y.reshape(out.mean.shape)).sum(axis=1)
+        shape = (len(X), len(self.output_scale_))
+        check_shape(y, shape[:1] if self._function.vector else shape)
+        answer = OutputDensities(self.posterior_, self.output_scale_)
+        (found,) = self._answered(answer, Rows(X, side, y.reshape(shape)), engine)
+        return found.sum(axis=1)
 
     @in_double
     def sample_y(self, X, n_samples=1, random_state=0, noise_variance=None, exposure=None):
@@ -235,7 +254,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         return np.moveaxis(y * self._scale, 0, -1)
 
     @in_double
-    def score(self, X, y, sample_weight=None, exposure=None):
+    def score(self, X, y, sample_weight=None, exposure=None, engine=None):
         """The coefficient of determination R² of the predictive means.
 
         Args:
@@ -243,6 +262,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             y: outputs, as in fit.
             sample_weight: weight of each row, (n,).
             exposure: exposure of each row, where the fit had them.
+            engine: what works on parts of the rows; None for this process.
 
         Returns:
             R²: 1 is perfect, 0 no better than the mean of y.
@@ -251,7 +271,8 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             ValueError: for unusable inputs.
         """
         weights = None if sample_weight is None else checked_weights(sample_weight, X)
-        return r2_score(y, self.predict(X, exposure=exposure), sample_weight=weights)
+        predicted = self.predict(X, exposure=exposure, engine=engine)
+        return r2_score(y, predicted, sample_weight=weights)
 
     @in_double
     def report(self, path, X, y=None, noise_variance=None, exposure=None):
@@ -355,6 +376,13 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         counted = tally(np.nan_to_num(outputs), presence_of(outputs, weights))
         return counted.spread if self.standardise else np.ones(1)
 
+    def _moments(
+        self, X, side: dict[str, np.ndarray], engine: AbstractEngine | None = None
+    ) -> tuple[np.ndarray, ...]:
+        """Means and standard deviations of y given side data of the rows, (n, P) each."""
+        answer = OutputMoments(self.posterior_, self.output_scale_)
+        return self._answered(answer, Rows(X, side), engine)
+
     def _adds_noise(self, asked: str, instead: str) -> None:
         """Refuses what is in closed form only if outputs are function plus noise."""
         if self.likelihood_.support is not Support.REAL:
@@ -367,29 +395,3 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
     def _single(self, values):
         """Values (n, P, ...) without the axis of the outputs where y was a vector."""
         return values[:, 0] if self._function.vector else values
-
-
-def _stated_once(y, scale, constant):
-    """Outputs and scales in which constant columns hardly influence the shared parameters.
-
-    A constant output keeps one row and gets a small scale. With all rows it would push the
-    variances of function and noise, which all outputs share, towards zero, and its own prediction
-    would be as uncertain as those of the others.
-
-    Args:
-        y: outputs, (N, P).
-        scale: of each.
-        constant: which of them do not vary.
-    """
-    y, scale = y.copy(), scale.copy()
-    for column in np.flatnonzero(constant):
-        first = np.flatnonzero(~np.isnan(y[:, column]))[0]
-        scale[column] = CONSTANT_SCALE * (abs(y[first, column]) or scale[~constant].max())
-        y[first + 1 :, column] = np.nan
-    return y, scale
-
-
-def check_shape(y: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Refuses outputs of another shape than in fit."""
-    if y.shape != shape:
-        raise ValueError(f"y must have shape {shape}, as in fit, given {y.shape}")

@@ -13,8 +13,9 @@ from cavity.estimators.base import (
 )
 from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.learning import Course, Learned, Problem, learn_gp
+from cavity.estimators.outputs import check_shape
 from cavity.estimators.registry import REGRESSION
-from cavity.estimators.regression import AbstractRegressor, check_shape
+from cavity.estimators.regression import AbstractRegressor
 from cavity.estimators.row_weights import with_weights
 from cavity.families.base import Family
 from cavity.families.gp import GP
@@ -151,6 +152,7 @@ class GPRegressor(
         checkpoint=None,
         batches=None,
         sample_weight=None,
+        engine=None,
     ):
         """Learns the parameters and infers the posterior.
 
@@ -162,24 +164,27 @@ class GPRegressor(
                 the place of a learned one.
             exposure: exposure of each row, (N,), for likelihoods of counts.
             callback: called with a `Progress` after every iteration.
-            batches: all rows, as `cavity.fitting.Batches` of pairs of inputs and outputs, for
-                tables larger than memory. X and y are a sample of their rows then, from which
-                starting values and inducing points come; "auto" is 200 of these.
+            batches: all rows, as `cavity.fitting.Batches` or `cavity.Parts` of pairs of inputs
+                and outputs, for tables larger than memory. X and y are a sample of their rows
+                then, from which starting values and inducing points come; "auto" is 200 of these.
             checkpoint: a `cavity.fitting.Checkpoint`, where the fit keeps what it has done and
                 goes on from what it did before; `random_state` must be a number.
             sample_weight: weight of each row, (N,): one of weight w counts as w rows that are
                 alike, one of weight 0 not at all. Batches have theirs among the side data of
                 their rows, "weight".
+            engine: what works on the parts of the batches, such as `cavity.engines.Dask(client)`;
+                None for this process. The results have the same bits.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
 
         Raises:
-            ValueError: for unusable data or settings.
+            ValueError: for unusable data or settings, and for an engine without batches.
+            EngineError: from an engine that cannot go on.
         """
         self._check_settings()
         side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
-        self._fit_outputs(X, y, side, Course(callback, checkpoint, batches))
+        self._fit_outputs(X, y, side, Course(callback, checkpoint).over(batches, engine))
         return self
 
     @in_double
