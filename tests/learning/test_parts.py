@@ -164,6 +164,59 @@ class Shrinking:
         yield X[: self.rows], Y[: self.rows]
 
 
+class Changing:
+    """Rows of which one number is another from the second pass on."""
+
+    def __init__(self, change):
+        self.change, self.passes = change, 0
+
+    def __iter__(self):
+        self.passes += 1
+        both = [X[:60].copy(), Y[:60].copy()]
+        if self.passes > 1:
+            self.change(*both)
+        yield tuple(both)
+
+
+def swap(a):
+    a[[7, 8]] = a[[8, 7]]
+
+
+CHANGES = {
+    "a bit": lambda X, Y: X.__setitem__((40, 0), np.nextafter(X[40, 0], 9.0)),
+    "a sign": lambda X, Y: X.__setitem__((41, 1), -X[41, 1]),
+    "an output": lambda X, Y: Y.__setitem__((41, 1), 0.0),
+    "a gap": lambda X, Y: Y.__setitem__((59, 1), np.nan),
+    "order": lambda X, Y: [swap(a) for a in (X, Y)],
+    "columns": lambda X, Y: X.__setitem__(..., X[:, ::-1].copy()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_part_that_changes_is_named(change):
+    changing = cavity.Parts([Slice(60, N), Changing(CHANGES[change])])
+    with pytest.raises(ValueError, match="part 2: the batches gave other numbers than in the fir"):
+        cavity.infer(gp(), changing, missing="skip")
+
+
+class Rebatched:
+    """The same rows in other batches in every pass."""
+
+    passes = 0
+
+    def __iter__(self):
+        self.passes += 1
+        for places in np.array_split(np.arange(60), self.passes):
+            yield X[places], Y[places]
+
+
+def test_the_same_rows_may_come_in_other_batches():
+    rebatched = cavity.Parts([Slice(60, N), Rebatched()], size=64)
+    plain = cavity.Parts([Slice(60, N), Slice(0, 60)], size=64)
+    found, known = (cavity.infer(gp(), p, missing="skip") for p in (rebatched, plain))
+    assert found.log_evidence == known.log_evidence
+
+
 BAD = {
     "twice": (
         lambda: cavity.Parts([Slice(0, 50), Slice(50, N), Slice(0, 50)], names="abc"),

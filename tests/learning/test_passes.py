@@ -15,7 +15,7 @@ from cavity.learning.infer import as_dtype
 from cavity.learning.objectives import settling
 from cavity.learning.objectives.by_passes import PassObjective
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.objectives.passes import block_energy
+from cavity.learning.objectives.passes import block_energy, block_messages, block_sweep
 from tests.learning.part_engines import TwoProcesses
 from tests.learning.pass_cases import CASES, LABELS, F, X, parts
 from tests.tolerances import assert_close
@@ -96,6 +96,24 @@ def test_sites_that_are_lost_are_found_again_with_the_same_bits():
     again = cavity.infer(model, parts("probit"), engine=engine, **options)
     assert engine.passes > 12
     assert again.log_evidence == whole.log_evidence
+
+
+class Told(InProcess):
+    """Remembers what was done in each pass."""
+
+    def __init__(self):
+        self.programs = []
+
+    def each(self, work, parts):
+        self.programs.append(getattr(work, "program", None))
+        yield from super().each(work, parts)
+
+
+def test_sites_of_none_need_no_pass():
+    engine = Told()
+    found = cavity.infer(gp(likelihoods.Bernoulli()), parts("probit"), power=0.5, engine=engine)
+    assert engine.programs.count(block_sweep) == found.sites.sweeps
+    assert block_messages not in engine.programs
 
 
 def test_what_is_not_kept_whole_is_lost():

@@ -7,6 +7,8 @@ from typing import Any
 from cavity.engines.packed import LARGE, Packed, packed
 from cavity.learning.engines.base import Part
 from cavity.learning.failures import EngineError
+from cavity.numerics.callers import warn_caller
+from cavity.numerics.text import plural
 
 # Addresses of this computer.
 LOOPBACK = ("tcp://127.", "tls://127.")
@@ -42,7 +44,7 @@ class Cluster:
     def __init__(self, client: Any):
         self.client = client
         self.processes: set[tuple[str, int]] = set()
-        self.retries = 0
+        self.retries, self.told = 0, False
         self.known: tuple[str, ...] = ()
         self.places: dict[int, str] = {}
         self.parts: dict[int, tuple[Part, Any]] = {}
@@ -79,6 +81,16 @@ class Cluster:
                 found[part.index] = min(workers, key=load.__getitem__)
                 load[found[part.index]] += 1
         return found
+
+    def tell_of_idle(self, workers: int, parts: int) -> None:
+        """Warns, once, where there are more workers than parts."""
+        if workers > parts and not self.told:
+            self.told = True
+            warn_caller(
+                f"{plural(workers, 'worker process', 'worker processes')} share "
+                f"{plural(parts, 'part')}, so that {workers - parts} of them have nothing to do: "
+                "give the table in more parts, or start fewer workers"
+            )
 
     def sent(self, part: Part) -> Any:
         """A part as workers get it: packed, or a future of that, for all passes."""

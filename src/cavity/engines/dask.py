@@ -27,6 +27,8 @@ LOOK, LATE = 1.0, 10.0
 # Seconds in which a result must come at first, twice as many each time until it is given up: where
 # a worker ends just then, Dask may wait for ever.
 FETCH, FETCHES = 2.0, 6
+# Results fetched in one message at the most, all of which are in memory at a time.
+TOGETHER = 8
 
 
 class Dask(AbstractEngine):
@@ -122,6 +124,7 @@ class _Pass(Generic[T]):
     def results(self) -> Iterator[tuple[int, T]]:
         """Results as they come, each once."""
         workers = self._workers()
+        self.cluster.tell_of_idle(len(workers), len(self.parts))
         self.asked = self.cluster.preferred(tuple(self.parts.values()), workers)
         for address in dict.fromkeys(self.asked.values()):
             self._submit([i for i, asked in self.asked.items() if asked == address], (address,))
@@ -205,14 +208,14 @@ class _Pass(Generic[T]):
             self._expect(index, future)
 
     def _arrived(self) -> list[str]:
-        """Tasks that have ended: one at least, with all others by now.
+        """Tasks that have ended: one at least, with some that have by now.
 
         Raises:
             queue.Empty: where none ends for a while.
         """
         keys = [self.done.get(timeout=LOOK)]
         with contextlib.suppress(queue.Empty):
-            while True:
+            while len(keys) < TOGETHER:
                 keys.append(self.done.get_nowait())
         return [key for key in dict.fromkeys(keys) if key in self.tasks]
 

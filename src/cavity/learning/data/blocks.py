@@ -10,12 +10,15 @@ import numpy as np
 from cavity.inference.graph.rows import WEIGHT, Rows
 from cavity.learning.data.arrays import check_arrays, pad_rows, to_device
 from cavity.learning.data.batches import Batch
+from cavity.learning.data.fingerprint import checksum
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import check_outputs
 from cavity.learning.engines.base import Part
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.text import plural
 
+# Of numbers by which passes are compared.
+MODULUS = 2**64
 # Input columns, output columns, names of side data, and the type of numbers.
 Columns = tuple[Any, ...]
 
@@ -32,6 +35,7 @@ class BlockLayout:
         shared: whether outputs are missing in whole rows only.
         missing: "error" or "skip".
         lengths: rows of each part in the first pass, those without any output left out.
+        checksums: of these rows.
     """
 
     size: int
@@ -41,6 +45,7 @@ class BlockLayout:
     shared: bool
     missing: str
     lengths: tuple[int, ...]
+    checksums: tuple[int, ...]
 
     @property
     def n_blocks(self) -> int:
@@ -51,21 +56,27 @@ class BlockLayout:
         """One pass over the rows of a part; the last block is padded.
 
         Raises:
-            ValueError: where it gives another number of rows than the first pass.
+            ValueError: where it gives other rows than in the first pass.
         """
         for rows in cut(self.rows(part), self.size):
             yield self.data(pad_rows(rows, self.size), len(rows.x))
 
     def rows(self, part: Part) -> Iterator[Rows]:
         """One pass over the rows of a part, batch by batch."""
-        count, known = 0, self.lengths[part.index]
+        count, known, found = 0, self.lengths[part.index], 0
         for rows, _ in checked(part, self.missing):
+            found += row_checksum(rows, count)
             count += len(rows.x)
             yield rows
         if count != known:
             raise ValueError(
                 f"{part.prefix}the batches gave {plural(known, 'row')} in the first pass and "
                 f"{count} in a later one: they must give the same rows every time"
+            )
+        if found % MODULUS != self.checksums[part.index]:
+            raise ValueError(
+                f"{part.prefix}the batches gave other numbers than in the first pass: they must "
+                "give the same rows every time"
             )
 
     def data(self, rows: Rows, length: int) -> Data:
@@ -121,6 +132,17 @@ def _arrays(batch: Batch, missing: str) -> tuple[Rows, bool] | None:
     if WEIGHT in side and np.all(np.asarray(side[WEIGHT]) == 0.0):
         return None
     return check_arrays(X, y, side, missing)
+
+
+def row_checksum(rows: Rows, start: int) -> int:
+    """A number that tells whether rows are those of another pass, but for multiples of MODULUS.
+
+    Args:
+        rows: the rows.
+        start: the place of the first of them in their part.
+    """
+    side = (np.asarray(rows.side[name]) for name in sorted(rows.side))
+    return checksum((np.asarray(a) for a in (rows.x, rows.y, rows.presence, *side)), start)
 
 
 def columns_of(rows: Rows) -> Columns:

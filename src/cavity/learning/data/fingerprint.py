@@ -3,6 +3,7 @@
 import hashlib
 import re
 import sys
+from collections.abc import Iterable
 
 import equinox as eqx
 import jax
@@ -18,6 +19,27 @@ def fingerprint(tree: PyTree) -> str:
         sha.update(f"{array.dtype.str} {array.shape}\n".encode())
         sha.update(array.tobytes())
     return f"sha256 {sha.hexdigest()}"
+
+
+def checksum(arrays: Iterable[np.ndarray], start: int) -> int:
+    """A number of 64 bits that any changed row changes; those of consecutive rows are added.
+
+    It takes a small share of the time of reading them, and sees no change that is made on purpose.
+
+    Args:
+        arrays: of numbers, with the same rows, (N,) or (N, K).
+        start: the place of the first row.
+    """
+    found = column = 0
+    for array in arrays:
+        bits = array.reshape(len(array), -1)
+        bits = bits.view(f"u{bits.dtype.itemsize}").astype(np.uint64, copy=False)
+        end = column + bits.shape[1]
+        # factors are odd, so that no bit of a number is lost
+        own = bits @ (2 * np.arange(column, end, dtype=np.uint64) + np.uint64(1))
+        places = 2 * np.arange(start, start + len(own), dtype=np.uint64) + np.uint64(1)
+        found, column = found + int(own @ places), end
+    return found
 
 
 def to_text(value: object, *, arrays: bool = True) -> str:

@@ -15,11 +15,13 @@ from cavity.learning.data.arrays import check_power
 from cavity.learning.data.batched import BatchedData
 from cavity.learning.data.batches import LEAST, MOST, Batches
 from cavity.learning.data.blocks import (
+    MODULUS,
     BlockLayout,
     Columns,
     checked,
     columns_of,
     difference,
+    row_checksum,
     row_range,
 )
 from cavity.learning.data.parts import Parts, as_parts
@@ -41,12 +43,14 @@ class PartSeen(NamedTuple):
         rows: its rows, those without any output left out.
         digests: hashes of inputs, outputs and side data; none without rows.
         columns: as all parts have them.
+        checksum: of the rows, quicker than the hashes.
     """
 
     name: str
     rows: int
     digests: Mapping[str, str]
     columns: Columns
+    checksum: int = 0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -112,6 +116,7 @@ class Survey:
         """What is found in a part; None where it has no rows."""
         hashes: dict[str, hashlib._Hash] = {}
         found: list[Seen] = []
+        count = total = 0
         for rows, single in checked(part, self.missing, self.likelihood):
             presence = np.broadcast_to(np.asarray(rows.presence), rows.y.shape)
             observations = np.where(presence > 0.0, rows.y, np.nan)
@@ -128,12 +133,13 @@ class Survey:
                 first=jax.tree.map(np.array, row_range(rows, 0, KEPT)),
             )
             found = [found[0] + batch if found else batch]
+            total += row_checksum(rows, count)
+            count += len(rows.x)
         if not found:
             return None
         (seen,) = found
         digests = {name: f"sha256 {sha.hexdigest()}" for name, sha in hashes.items()}
-        rows_seen = sum(each.rows for each in seen.parts)
-        whole = PartSeen(part.name, rows_seen, digests, seen.parts[0].columns)
+        whole = PartSeen(part.name, count, digests, seen.parts[0].columns, total % MODULUS)
         return dataclasses.replace(seen, parts=(whole,))
 
 
@@ -164,8 +170,8 @@ def survey(
             "with a row (a generator that was read before is empty)"
         )
     _refuse_twice(found.parts)
-    lengths = {each.name: each.rows for each in found.parts}
-    longest = max(lengths.values())
+    seen = {each.name: each for each in found.parts}
+    longest = max(each.rows for each in found.parts)
     shared_power, _ = check_power(power, longest)
     if shared_power is None:
         raise ValueError("batches have no power per row: give one power for all")
@@ -177,7 +183,8 @@ def survey(
         filler=np.nan_to_num(found.filler),
         shared=found.shared,
         missing=missing,
-        lengths=tuple(lengths.get(part.name, 0) for part in table.parts),
+        lengths=tuple(seen[p.name].rows if p.name in seen else 0 for p in table.parts),
+        checksums=tuple(seen[p.name].checksum if p.name in seen else 0 for p in table.parts),
     )
     return BatchedData(
         parts=table.parts,
