@@ -59,7 +59,7 @@ def main() -> None:
     options = parser.parse_args()
     size = (options.parts, options.inducing, options.passes)
     here = seconds(InProcess(), *size)
-    cluster = LocalCluster(2, threads_per_worker=1, dashboard_address=":0")
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
     with cluster, Client(cluster) as client:
         there = seconds(Dask(client), *size)
     row = {"parts": options.parts, "M": options.inducing, "processes": 2}

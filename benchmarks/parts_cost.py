@@ -104,7 +104,7 @@ def client(rows: int, M: int) -> dict[str, float]:
     """Peak memory of the process of a fit on two workers; without rows before any fit."""
     from distributed import Client, LocalCluster
 
-    cluster = LocalCluster(2, threads_per_worker=1, dashboard_address=":0")
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
     with cluster, Client(cluster) as joined:
         if rows:
             parts = cavity.Parts([Made(i, 1, rows // 64, labels=False) for i in range(64)])

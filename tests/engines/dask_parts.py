@@ -1,11 +1,14 @@
 """Parts that worker processes can import, some of which end theirs."""
 
+import contextlib
 import os
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 
+from cavity.learning.engines.base import AbstractPartWork
 from cavity.learning.engines.kept import KeptBlocks
 from tests.learning.part_engines import Slice
 
@@ -67,8 +70,25 @@ def kept(part):
     return process(part)
 
 
-class Read:
+class Uneven(DeadlyLabels):
+    """Labels that are slow to read in the process that was the first to read some."""
+
+    def __init__(self, start, end, first):
+        super().__init__(start, end, first, ())
+        self.first = first
+
+    def __iter__(self):
+        with contextlib.suppress(FileExistsError), open(self.first, "x") as file:
+            file.write(str(os.getpid()))
+        if Path(self.first).read_text() == str(os.getpid()):
+            time.sleep(0.4)
+        return ((X, (Y[:, 0] > 0.0).astype(float)) for X, Y in Slice.__iter__(self))
+
+
+class Read(AbstractPartWork):
     """The number that was kept, after some seconds for every other part."""
+
+    reads_kept = True
 
     def __init__(self, seconds):
         self.seconds = seconds

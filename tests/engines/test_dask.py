@@ -23,6 +23,7 @@ from tests.engines.dask_parts import (
     DeadlyLabels,
     Missing,
     Read,
+    Uneven,
     folder,
     kept,
     process,
@@ -58,7 +59,7 @@ def cluster(distributed, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("workers"))
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
-        distributed.LocalCluster(2, local_directory=folder, **options) as cluster,
+        distributed.LocalCluster(n_workers=2, local_directory=folder, **options) as cluster,
     ):
         yield cluster
 
@@ -177,7 +178,7 @@ def test_a_part_that_cannot_be_read_is_tried_elsewhere(engine):
 def test_workers_that_do_not_suit_are_refused(distributed):
     options = {"processes": False, "dashboard_address": ":0"}
     with (
-        distributed.LocalCluster(1, threads_per_worker=2, **options) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, **options) as cluster,
         distributed.Client(cluster) as client,
         pytest.raises(EngineError, match=r"the worker inproc://.* has 2 threads.*--nthreads 1"),
     ):
@@ -197,7 +198,7 @@ def test_versions_must_be_the_same():
 def test_a_cluster_without_workers_is_named(distributed):
     options = {"processes": False, "dashboard_address": ":0"}
     with (
-        distributed.LocalCluster(1, **options) as cluster,
+        distributed.LocalCluster(n_workers=1, **options) as cluster,
         distributed.Client(cluster) as client,
         without_workers(cluster),
         pytest.raises(EngineError, match=r"has had no worker for 0\.2 seconds"),
@@ -227,6 +228,21 @@ def test_parts_with_sites_are_not_done_by_workers_without_them(engine):
     eight = cavity.Parts([[] for _ in range(8)]).parts
     engine.sum(kept, eight, np.add)
     assert engine.sum(Read(0.6), eight, np.add) == [sum(range(8))]
+
+
+@pytest.mark.slow
+def test_a_slow_worker_loses_no_sites(engine, tmp_path):
+    """The other does more of the first sweep, and of all that follow."""
+    model = cavity.GP(kernels.RBF(1.0, 1.0), likelihoods.Bernoulli(), inducing.Points(X[::40]))
+    edges = itertools.pairwise(range(0, N + 1, 20))
+    table = cavity.Parts([Uneven(*pair, str(tmp_path / "first")) for pair in edges], size=64)
+    (tmp_path / "first").write_text("nobody")
+    here = cavity.infer(model, table, power=0.5)
+    (tmp_path / "first").unlink()
+    there = cavity.infer(model, table, power=0.5, engine=engine)
+    assert there.log_evidence == here.log_evidence
+    assert there.sites == here.sites
+    assert engine.retries == 0
 
 
 @pytest.mark.slow
@@ -292,7 +308,10 @@ def test_what_is_left_of_a_pass_is_cancelled(engine):
 @pytest.mark.slow
 def test_nothing_is_left_running(distributed):
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with distributed.LocalCluster(1, **options) as cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(n_workers=1, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         worker = int(Dask(client).sum(process, SOME[:1], np.add)[0])
         assert worker != os.getpid()
         assert Path(f"/proc/{worker}").exists()

@@ -66,9 +66,17 @@ class Cluster:
             "checkpoint goes on where it was, with a new client"
         )
 
-    def preferred(self, parts: Sequence[Part], workers: Sequence[str]) -> dict[int, str]:
-        """A worker for each part: that of the last pass, but for none more than its share."""
-        share = -(-len(parts) // len(workers))
+    def preferred(
+        self, parts: Sequence[Part], workers: Sequence[str], *, at_home: bool
+    ) -> dict[int, str]:
+        """A worker for each part: that of the last pass, where it is there.
+
+        Args:
+            parts: the parts.
+            workers: the workers.
+            at_home: whether that one alone will do; otherwise none gets more than its share.
+        """
+        share = len(parts) if at_home else -(-len(parts) // len(workers))
         load = Counter(dict.fromkeys(workers, 0))
         found: dict[int, str] = {}
         for part in parts:

@@ -13,7 +13,7 @@ import jax
 from cavity.engines.cluster import Cluster, distributed
 from cavity.engines.packed import unpacked
 from cavity.engines.workers import Outcome, Setting, environment, perform
-from cavity.learning.engines.base import AbstractEngine, Part
+from cavity.learning.engines.base import AbstractEngine, AbstractPartWork, Part
 from cavity.learning.engines.kept import Lost
 from cavity.learning.failures import EngineError
 from cavity.numerics.text import plural
@@ -125,9 +125,11 @@ class _Pass(Generic[T]):
         """Results as they come, each once."""
         workers = self._workers()
         self.cluster.tell_of_idle(len(workers), len(self.parts))
-        self.asked = self.cluster.preferred(tuple(self.parts.values()), workers)
+        home = isinstance(self.work, AbstractPartWork) and self.work.reads_kept
+        self.asked = self.cluster.preferred([*self.parts.values()], workers, at_home=home)
         for address in dict.fromkeys(self.asked.values()):
-            self._submit([i for i, asked in self.asked.items() if asked == address], (address,))
+            own = [index for index, asked in self.asked.items() if asked == address]
+            self._submit(own, (address,), strictly=home)
         waiting = set(self.parts)
         while waiting:
             if self.suspects and not self.tasks:

@@ -3,14 +3,14 @@
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
 from cavity.learning.data.blocks import BlockLayout
 from cavity.learning.data.training_data import StoredSites
-from cavity.learning.engines.base import Part
+from cavity.learning.engines.base import AbstractPartWork, Part
 from cavity.learning.engines.kept import KeptBlocks, forget_all
 from cavity.numerics.tree import on_device, to_numpy
 from cavity.numerics.types import PyTree
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class BlockSum(Generic[T]):
+class BlockSum(AbstractPartWork[T]):
     """The sum of a function of blocks over the blocks of a part.
 
     Attributes:
@@ -36,6 +36,11 @@ class BlockSum(Generic[T]):
     layout: BlockLayout
     add: Callable[[T, T], T]
     sites: StoredSites | None = None
+
+    @property
+    def reads_kept(self) -> bool:
+        """True where it begins from sites that were found before."""
+        return self.sites is not None and self.sites.name is not None
 
     def __call__(self, part: Part) -> T | None:
         """The sum, in numpy arrays; None for a part without rows.

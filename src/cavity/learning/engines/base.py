@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from cavity.numerics.tree_sum import TreeSum, where_any
 
@@ -28,6 +28,19 @@ class Part(NamedTuple):
         return f"{self.name}: " if self.name else ""
 
 
+class AbstractPartWork(abc.ABC, Generic[T]):
+    """A function of a part that may need what a process has kept of it."""
+
+    @abc.abstractmethod
+    def __call__(self, part: Part) -> T | None:
+        """What comes of a part; None for one without rows."""
+
+    @property
+    @abc.abstractmethod
+    def reads_kept(self) -> bool:
+        """True if it can be done only in the process that has done the part last."""
+
+
 class AbstractEngine(abc.ABC):
     """Applies a function to every part of a table.
 
@@ -36,7 +49,7 @@ class AbstractEngine(abc.ABC):
     For engines of several processes it is an object whose class and fields can be pickled.
 
     Sites of rows stay in the process that has worked on their part. An engine should give it the
-    part again; where another gets it, all sites are found again.
+    part again where an `AbstractPartWork` says so; where another gets it, all are found again.
 
     To implement:
         `each(work, parts)`.

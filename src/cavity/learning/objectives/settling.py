@@ -1,5 +1,6 @@
 """Sites of rows at their fixed point, by passes over the parts of a table."""
 
+import contextlib
 import dataclasses
 import uuid
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from cavity.inference.solvers.convergence import ConvergenceReport, count
 from cavity.inference.solvers.settings import FixedPointSolver
 from cavity.learning.data.training_data import AbstractTrainingData, StoredSites
 from cavity.learning.engines.kept import Lost
+from cavity.learning.failures import EngineError
 from cavity.learning.objectives.passes import (
     At,
     Received,
@@ -71,17 +73,18 @@ class Sweeper:
             then: the function, which may make passes with the sites.
 
         Raises:
-            Lost: where a process has lost sites again and again.
+            EngineError: where processes have lost sites again and again.
         """
         rounding = ROUNDING * float(np.finfo(np.asarray(at.jitter).dtype).eps)
         tolerance = max(tolerance, rounding)
-        for attempt in range(ATTEMPTS):
-            try:
+        for _ in range(ATTEMPTS):
+            with contextlib.suppress(Lost):
                 return then(self.settled(at, tolerance))
-            except Lost:
-                if attempt + 1 == ATTEMPTS:
-                    raise
-        raise AssertionError
+        raise EngineError(
+            f"processes have lost the sites of their rows {ATTEMPTS} times while these were "
+            "found: they end, or stop for long, before all parts are done; give them more memory, "
+            "or the table in more parts"
+        )
 
     def close(self) -> None:
         """Drops all sites, wherever they are."""
