@@ -210,6 +210,14 @@ class Rebatched:
             yield X[places], Y[places]
 
 
+class Cut:
+    """A file that ends too soon."""
+
+    def __iter__(self):
+        yield X[50:60], Y[50:60]
+        raise ValueError("the file ends in a row group")
+
+
 def test_the_same_rows_may_come_in_other_batches():
     rebatched = cavity.Parts([Slice(60, N), Rebatched()], size=64)
     plain = cavity.Parts([Slice(60, N), Slice(0, 60)], size=64)
@@ -224,7 +232,7 @@ BAD = {
     ),
     "columns": (
         lambda: cavity.Parts([Slice(0, 50), [(X[50:, :1], Y[50:])]], names=["a.csv", "b.csv"]),
-        "b.csv has other input columns than the parts before it: 1, not 2",
+        "b.csv has other input columns than a.csv: 1, not 2",
     ),
     "values": (
         lambda: cavity.Parts([Slice(0, 50), [(X[50:60], Y[50:60]), (X[60:] * np.inf, Y[60:])]]),
@@ -234,6 +242,7 @@ BAD = {
         lambda: cavity.Parts([Slice(60, N), Shrinking()]),
         "part 2: the batches gave 50 rows in the first pass and 40",
     ),
+    "broken": (lambda: cavity.Parts([Slice(0, 50), Cut()]), "Raised while part 2 was read"),
     "empty": (lambda: cavity.Parts([[(X[:0], Y[:0])], []]), "the batches hold no rows"),
     "weightless": (lambda: cavity.Parts([[weighted(slice(0, 9), 0.0)]]), "none whose weight is"),
     "none": (lambda: cavity.Parts([]), "a table has one part at least"),

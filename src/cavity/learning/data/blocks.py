@@ -94,7 +94,7 @@ def checked(
 ) -> Iterator[tuple[Rows, bool]]:
     """Every batch that has rows, checked, and whether its y was a vector."""
     shape, count = None, 0
-    for number, batch in enumerate(part.source, 1):
+    for number, batch in enumerate(_read(part), 1):
         try:
             arrays = _arrays(batch, missing)
             if arrays is None:
@@ -104,13 +104,25 @@ def checked(
                 check_outputs(likelihood, Data(rows, 0.0, len(rows.x), single))
             columns = columns_of(rows)
             if shape is not None and columns != shape:
-                raise ValueError(f"it has other {difference(columns, shape, 'batches')}")
+                raise ValueError(
+                    f"it has other {difference(columns, shape, 'the batches before it')}"
+                )
         except (TypeError, ValueError) as error:
             whole = "the part" if part.name else "all"
             where = f"{part.prefix}batch {number}, whose index 0 is row {count} of {whole}"
             raise type(error)(f"{where}: {error}") from None
         shape, count = columns, count + len(rows.x)
         yield rows, single
+
+
+def _read(part: Part) -> Iterator[Batch]:
+    """The batches of a part; errors of what reads them have a note that names it."""
+    try:
+        yield from part.source
+    except Exception as error:
+        if part.name:
+            error.add_note(f"Raised while {part.name} was read")
+        raise
 
 
 def _arrays(batch: Batch, missing: str) -> tuple[Rows, bool] | None:
@@ -155,7 +167,7 @@ def difference(columns: Columns, before: Columns, others: str) -> str:
     names = ("input columns", "output columns", "side data", "numbers")
     pairs = zip(names, columns, before, strict=True)
     name, value, wanted = next(pair for pair in pairs if pair[1] != pair[2])
-    return f"{name} than the {others} before it: {value}, not {wanted}"
+    return f"{name} than {others}: {value}, not {wanted}"
 
 
 def joined(parts: list[Rows]) -> Rows:

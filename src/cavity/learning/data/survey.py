@@ -85,7 +85,7 @@ class Seen:
         """
         before, after = self.parts[-1], later.parts[0]
         if before.columns != after.columns:
-            told = difference(after.columns, before.columns, "parts")
+            told = difference(after.columns, before.columns, before.name)
             raise ValueError(f"{after.name} has other {told}")
         (x, latent), (more_x, more_latent) = self.counted, later.counted
         return Seen(
