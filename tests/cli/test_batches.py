@@ -13,7 +13,9 @@ import pytest
 from cavity.cli import fit as cli_fit
 from cavity.cli import gp as cli_gp
 from cavity.cli.long_tables import LongTables, accepted
+from cavity.learning.engines.kept import kept_folder
 from cavity.learning.methods.methods import TiedPowerEP
+from cavity.persistence.errors import DataError
 from cavity.tables import batched as long_tables
 from cavity.tables import row_source
 from cavity.tables import survey as table_survey
@@ -56,6 +58,7 @@ def test_fit_is_that_of_the_whole_table(folder, here, name):
         assert_close(done.json["parameters"][key], value, "fixed_point")
     shown = run("show", "m.cavity", "--json").json
     assert (shown["n_rows"], shown["batches"]) == (N, 3)
+    assert not [*kept_folder().glob("rows-*")]
 
 
 def test_a_large_table_is_read_in_batches_by_itself(folder, here, monkeypatch):
@@ -306,12 +309,38 @@ def test_a_sample_is_random_and_in_order(here, monkeypatch):
     assert found[-1] > 60
 
 
-def sampled(table, size, seed=3):
+def sampled(table, size):
     """Targets of the rows that starting values come from."""
+    rows = numbers_of(table, size)
+    rows.drop()
+    return rows.sample.y[:, 0]
+
+
+def numbers_of(table, size, seed=3):
+    """The rows of a table with columns x and y."""
     long = LongTables(long_tables.table_files(table), size, None)
     seen = long.columns_seen(("x", "y"), None)
     schema = schema_from(("x", "y"), seen.evidence.__getitem__, Roles(("y",)))
-    starts = long.starts(seen.rows)
     reading = row_source.Reading(schema, drop_missing=False, weight_column=None)
+    starts = long.starts(seen.rows)
     survey = table_survey.RowSurvey(reading, starts, seed, labels=False, check=accepted)
-    return long.as_numbers(survey, long.rows_seen(survey), None).sample.y[:, 0]
+    return long.as_numbers(survey, long.rows_seen(survey), None)
+
+
+def test_numbers_are_made_again_where_they_are_not(here):
+    """As in a process that gets a part later; unless the file is another one by then."""
+    table = pl.DataFrame({"x": np.arange(9.0), "y": np.arange(9.0) ** 2})
+    table.write_csv("t.csv")
+    rows = numbers_of("t.csv", 4)
+    (source,) = rows.sources
+    batches = [batch.y for batch in source]
+    assert [len(y) for y in batches] == [4, 4, 1]
+    table.with_columns(pl.col("y") + 1.0).write_csv("t.csv")
+    assert np.array_equal(np.concatenate([batch.y for batch in source]), table["y"])
+    rows.drop()
+    with pytest.raises(DataError, match=r"t\.csv has changed since the fit began"):
+        [*source]
+    table.write_csv("t.csv")
+    assert np.array_equal(np.concatenate([batch.y for batch in source]), table["y"])
+    rows.drop()
+    assert not [*kept_folder().glob("rows-*")]

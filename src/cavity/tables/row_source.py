@@ -146,6 +146,7 @@ class RowSource:
         if not path.exists():
             _, found = written(self.reading, self.reading.encoded(self.piece))
             if found != self.digest:
+                numbers_file(found).unlink(missing_ok=True)
                 raise DataError(
                     f"{self.piece.path} has changed since the fit began: leave the table as it "
                     "is, or fit again",
