@@ -111,7 +111,7 @@ class Told(InProcess):
 
 def test_sites_of_none_need_no_pass():
     engine = Told()
-    found = cavity.infer(gp(likelihoods.Bernoulli()), parts("probit"), power=0.5, engine=engine)
+    found = cavity.infer(CASES["probit"].model, parts("probit"), power=0.5, engine=engine)
     assert engine.programs.count(block_sweep) == found.sites.sweeps
     assert block_messages not in engine.programs
 

@@ -139,8 +139,7 @@ class Cluster:
         the scheduler, and otherwise as the client is set to (`direct_to_workers`).
 
         Raises:
-            TimeoutError: where they do not come within so many seconds.
-            OSError: where a connection breaks.
+            Exception: where they do not come within so many seconds, or a connection breaks.
         """
         addresses = self.client.scheduler.address, *self.known
         near = all(address.startswith(LOOPBACK) for address in addresses)

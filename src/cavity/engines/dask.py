@@ -141,20 +141,25 @@ class _Pass(Generic[T]):
                 self._look(waiting)
                 continue
             self.heard = time.monotonic()
-            fetched = self._fetched(keys)
-            for key in keys:
-                index, future = self.tasks.pop(key)
-                known = fetched.get(key)
-                try:
-                    outcome = self._outcome(index, future, known) if index in waiting else None
-                finally:
-                    if key not in self.tasks:
-                        future.release()  # tracebacks would keep it, and what waits within Dask
-                if outcome is None and key not in self.tasks:
-                    self.cluster.client.cancel([future])
-                if outcome is not None:
-                    waiting.discard(index)
-                    yield index, unpacked(outcome.value)
+            for index, outcome in self._outcomes(keys, waiting):
+                waiting.discard(index)
+                yield index, unpacked(outcome.value)
+
+    def _outcomes(self, keys: Sequence[str], waiting: set[int]) -> Iterator[tuple[int, Outcome]]:
+        """What came of tasks, where it is waited for and there."""
+        fetched = self._fetched(keys)
+        for key in keys:
+            index, future = self.tasks.pop(key)
+            known = fetched.get(key)
+            try:
+                outcome = self._outcome(index, future, known) if index in waiting else None
+            finally:
+                if key not in self.tasks:
+                    future.release()  # which tracebacks would keep, and what waits within Dask
+            if outcome is not None:
+                yield index, outcome
+            elif key not in self.tasks:
+                self.cluster.client.cancel([future])
 
     def end(self) -> None:
         """Cancels what is still on its way, and counts what Dask did again."""
@@ -229,7 +234,7 @@ class _Pass(Generic[T]):
             return {}
         try:
             found: dict[str, Outcome | None] = self.cluster.gathered(ready, FETCH)
-        except (TimeoutError, OSError):
+        except Exception:  # each is fetched alone, and says what is wrong with it
             return {}
         return {key: outcome for key, outcome in found.items() if outcome is not None}
 

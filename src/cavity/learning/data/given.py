@@ -61,6 +61,15 @@ def in_memory(X: TrainingRows | None, y: ArrayLike | None) -> tuple[ArrayLike, A
     return cast(ArrayLike, X), y
 
 
+def arrays_alone(X: TrainingRows | None, y: ArrayLike | None) -> tuple[ArrayLike, ArrayLike]:
+    """X and y where both are arrays, for what never takes batches.
+
+    Raises:
+        TypeError: for batches, and where X or y is missing.
+    """
+    return in_memory(X, None if isinstance(X, Batches | Parts | BatchedData) else y)
+
+
 def _has_one_program(model: AbstractModel) -> bool:
     """True if power 1 has no closed form of its own, and shares the programs of those below it."""
     exact = model.likelihood.gaussian_noise is not None

@@ -10,9 +10,7 @@ from numpy.typing import ArrayLike
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
-from cavity.learning.data.batches import Batches
-from cavity.learning.data.given import TrainingRows, in_memory
-from cavity.learning.data.parts import Parts
+from cavity.learning.data.given import TrainingRows, arrays_alone
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import check_model, check_shapes
 from cavity.learning.infer import NumericalError
@@ -130,7 +128,7 @@ def integrate(
         )
     check_model(result.model, None, method)
     check_whole(result, "its parameters")
-    X, y = in_memory(X, None if isinstance(X, Batches | Parts) else y)
+    X, y = arrays_alone(X, y)
     fitted = result.data
     exponent: Any = power
     if power is None:
