@@ -102,3 +102,10 @@ class Read(AbstractPartWork):
 def folder(part):
     """Where numbers are kept, and the process."""
     return np.array([str(KeptBlocks(FIT, part.index, "number").path.parent), str(os.getpid())])
+
+
+class OneOutput(Slice):
+    """A slice of the first output."""
+
+    def __iter__(self):
+        return ((X, Y[:, 0]) for X, Y in super().__iter__())

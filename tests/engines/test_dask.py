@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import cavity
 from cavity import inducing, kernels, likelihoods
@@ -17,11 +18,13 @@ from cavity.engines import Dask, EngineError, InProcess
 from cavity.engines.cluster import Cluster
 from cavity.engines.packed import packed, unpacked
 from cavity.engines.workers import environment
+from cavity.estimators import by_rows
 from cavity.learning.engines.kept import Lost
 from tests.engines.dask_parts import (
     Deadly,
     DeadlyLabels,
     Missing,
+    OneOutput,
     Read,
     Uneven,
     folder,
@@ -115,6 +118,23 @@ def test_a_fit_has_the_bits_of_one_process(engine, monkeypatch):
     theirs = cavity.infer(here.model, parts(), **options)
     assert ours.log_evidence == theirs.log_evidence
     assert same_bits(ours.posterior, theirs.posterior)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:not converged")
+def test_estimators_have_the_bits_of_one_process(engine, monkeypatch):
+    monkeypatch.setattr(by_rows, "ROWS", 100)
+    sources = [OneOutput(*pair) for pair in itertools.pairwise(FOUR)]
+    gp = cavity.GPRegressor(n_inducing=6, max_iterations=2, random_state=0)
+    sample = X[:60], table()[1][:60, 0]
+    here = clone(gp).fit(*sample, batches=cavity.Parts(sources))
+    there = gp.fit(*sample, batches=cavity.Parts(sources), engine=engine)
+    assert there.log_evidence_ == here.log_evidence_
+    assert engine.parts == 4
+    found = there.predict(X, return_std=True, engine=engine)
+    assert engine.parts == 3
+    for ours, theirs in zip(found, here.predict(X, return_std=True), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.slow

@@ -1,0 +1,1 @@
+"""Faults of processes, disks and files during fits on several processes."""
