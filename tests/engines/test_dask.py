@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -275,6 +276,19 @@ def test_a_late_worker_with_sites_is_waited_for_once(engine, monkeypatch, late, 
     with pytest.raises(Lost) if lost else contextlib.nullcontext():
         assert engine.sum(Read(2.0), two, np.add) == [1.0]
     assert engine.retries >= 1
+
+
+def test_a_worker_that_was_late_rests_for_a_while(monkeypatch):
+    """Unless it has the sites of its parts, or all were late."""
+    cluster, workers = Cluster(None), ("a", "b")
+    cluster.places = dict.fromkeys(range(3), "a") | {3: "b"}
+    cluster.late["a"] = time.monotonic()
+    preferred = partial(cluster.preferred, SOME, workers)
+    assert set(preferred(at_home=False).values()) == {"b"}
+    assert preferred(at_home=True) == cluster.places
+    assert cluster.awake(("a",)) == ("a",)
+    monkeypatch.setattr("cavity.engines.cluster.REST", 0.0)
+    assert sorted(preferred(at_home=False).values()) == ["a", "a", "b", "b"]
 
 
 @pytest.mark.slow

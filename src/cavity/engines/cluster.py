@@ -1,5 +1,6 @@
 """A Dask cluster as an engine sees it: who is there, who has which part, and what was sent."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,8 @@ from cavity.learning.failures import EngineError
 from cavity.numerics.callers import warn_caller
 from cavity.numerics.text import plural
 
+# Seconds in which a worker that was late is given nothing, where there are others.
+REST = 60.0
 # Addresses of this computer.
 LOOPBACK = ("tcp://127.", "tls://127.")
 
@@ -47,6 +50,7 @@ class Cluster:
         self.retries, self.told = 0, False
         self.known: tuple[str, ...] = ()
         self.places: dict[int, str] = {}
+        self.late: dict[str, float] = {}
         self.parts: dict[int, tuple[Part, Any]] = {}
 
     def workers(self) -> tuple[str, ...]:
@@ -66,6 +70,12 @@ class Cluster:
             "checkpoint goes on where it was, with a new client"
         )
 
+    def awake(self, workers: Sequence[str]) -> Sequence[str]:
+        """The workers that were not late, as stopped ones are, or not for a while; or all."""
+        since = time.monotonic() - REST
+        found = [address for address in workers if self.late.get(address, since) <= since]
+        return found or workers
+
     def preferred(
         self, parts: Sequence[Part], workers: Sequence[str], *, at_home: bool
     ) -> dict[int, str]:
@@ -76,6 +86,7 @@ class Cluster:
             workers: the workers.
             at_home: whether that one alone will do; otherwise none gets more than its share.
         """
+        workers = workers if at_home else self.awake(workers)
         share = len(parts) if at_home else -(-len(parts) // len(workers))
         load = Counter(dict.fromkeys(workers, 0))
         found: dict[int, str] = {}

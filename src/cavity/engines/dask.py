@@ -264,6 +264,7 @@ class _Pass(Generic[T]):
             self.heard = time.monotonic()
             for index in sorted(waiting):
                 self.late[index] += 1
+                self.cluster.late[self.asked[index]] = self.heard
                 self._lost(index)
 
     def _outcome(self, index: int, future: Any, known: Outcome | None) -> Outcome | None:
