@@ -232,7 +232,10 @@ def test_a_cluster_without_workers_is_named(distributed):
 @pytest.mark.slow
 def test_parts_stay_where_they_were(engine):
     """And large ones are sent once, pickled here and read there."""
+    stealing = engine.cluster.client.cluster.scheduler.extensions["stealing"]
+    engine.cluster.client.sync(stealing.stop)  # by which idle workers get parts of others
     first, second = ({i: int(p[0]) for i, p in engine.each(process, SOME)} for _ in range(2))
+    engine.cluster.client.sync(stealing.start)
     assert first == second
     assert len(set(first.values())) == 2
     X = np.zeros((30_000, 1))
@@ -332,7 +335,7 @@ def test_what_large_arrays_hold_travels_beside_the_pickle(distributed):
 def test_what_is_left_of_a_pass_is_cancelled(engine):
     before = held(engine.cluster.client)
     results = engine.each(slowly, SOME)
-    assert next(results)[0] == 0
+    next(results)
     results.close()
     wait_until(lambda: held(engine.cluster.client) <= before)
     assert sorted(i for i, _ in engine.each(process, SOME)) == [0, 1, 2, 3]
