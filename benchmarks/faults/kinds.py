@@ -22,8 +22,12 @@ from cavity.fitting import Checkpoint
 WORKERS = 3
 # Seconds that a fit may take to end where nothing can go on, beside its patience.
 ENDED = 60.0
-# A worker that may write no file, as one whose disk is full.
-NO_FILES = """import resource
+# A worker that may write no file, as one whose disk is full; nor half of a compiled program, which
+# others would read.
+NO_FILES = """import os
+import resource
+
+os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
 
 def dask_setup(worker):
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
