@@ -12,7 +12,7 @@ from cavity.estimators.asked_types import PowerAsked
 from cavity.estimators.registry import build_method
 from cavity.estimators.settings import AUTO_INDUCING, Settings, build
 from cavity.families.values import whole
-from cavity.learning.data.batches import Batches, BatchSource, as_batches
+from cavity.learning.data.batches import Batches, BatchSource
 from cavity.learning.data.parts import Parts, as_parts
 from cavity.learning.data.row_weights import presence_of, weights_of
 from cavity.learning.data.survey import survey
@@ -64,8 +64,7 @@ class Course:
                     "y are a sample"
                 )
             return self
-        table = batches if isinstance(batches, Parts) else as_parts(as_batches(batches))
-        return dataclasses.replace(self, batches=table, engine=engine)
+        return dataclasses.replace(self, batches=as_parts(batches), engine=engine)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

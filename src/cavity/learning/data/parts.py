@@ -69,8 +69,13 @@ class Parts:
         return (batch for part in self.parts for batch in part.source)
 
 
-def as_parts(batches: Batches | Parts) -> Parts:
-    """Batches as a table of one part."""
+def as_parts(batches: Batches | BatchSource | Parts) -> Parts:
+    """Batches, or what they are made of, as a table of one part.
+
+    Raises:
+        TypeError: for what is no batches, or can be read only once.
+    """
     if isinstance(batches, Parts):
         return batches
-    return Parts([batches], names=[""], size=batches.size, buffer=batches.buffer)
+    own = as_batches(batches)
+    return Parts([own], names=[""], size=own.size, buffer=own.buffer)
