@@ -41,14 +41,13 @@ def on_workers() -> Iterator[Said]:
     """Evaluations, fits, posteriors, predictions and metrics on 1, 2 and 3 workers."""
     here = {case: computed(*case, None) for case in CASES_OF_BITS}
     with cluster(WORKERS[0]) as client:
-        for workers in WORKERS:
-            for case in CASES_OF_BITS:
-                engine = grown(client, workers)
-                there = computed(*case, engine)
-                assert engine.processes == workers
-                for what, tree in there.items():
-                    error = differing(tree, here[case][what])
-                    yield Said(f"bits of {what}", *case[:2], workers, error, BITS)
+        for workers, case in itertools.product(WORKERS, CASES_OF_BITS):
+            engine = grown(client, workers)
+            there = computed(*case, engine)
+            assert engine.processes == workers
+            for what, tree in there.items():
+                error = differing(tree, here[case][what])
+                yield Said(f"bits of {what}", *case[:2], workers, error, BITS)
 
 
 def computed(

@@ -10,8 +10,8 @@ name kernels, import them.
 No module but the root's own `__init__` imports the root package.
 Floors 0 to 3 import only jax, numpy, equinox and jaxtyping; solvers of fixed points may use scipy
 too. scipy, optax, scikit-learn, threadpoolctl and blackjax enter at floor 4, all inside
-functions; the rest of the dependencies at floor 5, distributed inside functions. `drawing` uses
-numpy, and matplotlib inside functions.
+functions; the rest of the dependencies at floor 5, dask and distributed inside functions.
+`drawing` uses numpy, and matplotlib inside functions.
 """
 
 import ast
@@ -81,7 +81,7 @@ COLLECTORS = (
 CORE = {"jax", "numpy", "equinox", "jaxtyping"}
 LEARNING = CORE | {"scipy", "optax", "sklearn", "threadpoolctl", "blackjax"}
 LAZY_ON_FLOOR_4 = {"scipy", "optax", "sklearn", "blackjax"}  # each costs import time
-LAZY_ON_FLOOR_5 = {"distributed"}  # an extra
+LAZY_ON_FLOOR_5 = {"dask", "distributed"}  # an extra
 
 
 def dependencies():

@@ -181,10 +181,7 @@ def written(reading: Reading, parts: Iterator[Encoded]) -> tuple[int, str]:
                 table = reading.table_of(part)
                 rows += len(table)
                 digest.update(table.data)
-                try:
-                    append(file, table)
-                except OSError as error:
-                    raise _no_room(error) from None
+                _keep(file, table)
         found = digest.hexdigest()
         begun.replace(numbers_file(found))
     finally:
@@ -198,14 +195,17 @@ def append(file: BinaryIO, table: np.ndarray) -> None:
     file.flush()
 
 
-def _no_room(error: OSError) -> OSError:
-    """The error of a disk, with what to do."""
-    return OSError(
-        error.errno or errno.EIO,
-        f"the numbers of a long table are kept in a temporary file in "
-        f"{tempfile.gettempdir()}, and it cannot be written: {reason(error)}; make room, "
-        "or name another folder by the environment variable TMPDIR",
-    )
+def _keep(file: BinaryIO, table: np.ndarray) -> None:
+    """The same, with what to do where there is no room."""
+    try:
+        append(file, table)
+    except OSError as error:
+        raise OSError(
+            error.errno or errno.EIO,
+            f"the numbers of a long table are kept in a temporary file in "
+            f"{tempfile.gettempdir()}, and it cannot be written: {reason(error)}; make room, "
+            "or name another folder by the environment variable TMPDIR",
+        ) from None
 
 
 @dataclasses.dataclass(frozen=True)
