@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import statistics
 import time
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,8 @@ def main() -> None:
     size = (options.parts, options.inducing, options.passes)
     here = seconds(InProcess(), *size)
     cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
-    with cluster, Client(cluster) as client:
+    with cluster, Client(cluster) as opened:
+        client: Any = opened
         before = time.process_time() + sum(client.run(time.process_time).values())
         there = seconds(Dask(client), *size)
         after = time.process_time() + sum(client.run(time.process_time).values())
