@@ -312,7 +312,7 @@ def test_a_sample_is_random_and_in_order(here, monkeypatch):
 def sampled(table, size):
     """Targets of the rows that starting values come from."""
     rows = numbers_of(table, size)
-    rows.drop()
+    rows.table.drop()
     return rows.sample.y[:, 0]
 
 
@@ -323,7 +323,7 @@ def numbers_of(table, size, seed=3):
     schema = schema_from(("x", "y"), seen.evidence.__getitem__, Roles(("y",)))
     reading = row_source.Reading(schema, drop_missing=False, weight_column=None)
     starts = long.starts(seen.rows)
-    survey = table_survey.RowSurvey(reading, starts, seed, labels=False, check=accepted)
+    survey = table_survey.RowSurvey(long.fit, reading, starts, seed, labels=False, check=accepted)
     return long.as_numbers(survey, long.rows_seen(survey), None)
 
 
@@ -337,10 +337,10 @@ def test_numbers_are_made_again_where_they_are_not(here):
     assert [len(y) for y in batches] == [4, 4, 1]
     table.with_columns(pl.col("y") + 1.0).write_csv("t.csv")
     assert np.array_equal(np.concatenate([batch.y for batch in source]), table["y"])
-    rows.drop()
+    rows.table.drop()
     with pytest.raises(DataError, match=r"t\.csv has changed since the fit began"):
         [*source]
     table.write_csv("t.csv")
     assert np.array_equal(np.concatenate([batch.y for batch in source]), table["y"])
-    rows.drop()
+    rows.table.drop()
     assert not [*kept_folder().glob("rows-*")]

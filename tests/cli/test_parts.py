@@ -175,11 +175,49 @@ def test_what_parts_are_not_for(folder, here, options, said):
     assert said in " ".join(done.err.split())
 
 
-def test_an_output_is_no_file_of_the_table(folder, here):
+@pytest.mark.parametrize("pattern", ["t*.parquet", "**/t*.parquet"])
+def test_an_output_is_no_file_of_the_table(folder, here, pattern):
     spoil(None)
-    done = run(f"predict {folder}/whole.cavity t*.parquet --out t1.parquet")
+    done = run(f"predict {folder}/whole.cavity {pattern} --out t1.parquet")
     assert done.code == 2
     assert "t1.parquet is the table itself" in " ".join(done.err.split())
+
+
+def test_a_pattern_of_one_file_is_that_file(folder, here):
+    one = run(f"evaluate {folder}/whole.cavity {folder}/al*.parquet --json").json
+    whole = run(f"evaluate {folder}/whole.cavity {folder}/all.parquet --json").json
+    assert one["metrics"] == whole["metrics"]
+    assert run(f"fit {folder}/al*.parquet --ignore kind --out m.cavity {FIT}").code == 0
+
+
+def test_a_mistake_among_numbers_is_told_by_its_file(here):
+    """Which is found once all files were looked through."""
+    for i, (start, end) in enumerate(itertools.pairwise(CUTS)):
+        table = people(N)[start:end].with_columns(pl.col("height").cast(pl.String))
+        if i == 2:
+            heights = [*table["height"][:7], "oops", *table["height"][8:]]
+            table = table.with_columns(pl.Series("height", heights))
+        table.write_csv(f"t{i}.csv")
+    done = run(f"fit t*.csv --out m.cavity {FIT}")
+    assert "t2.csv: column 'height', row 8: 'oops'" in done.json["error"]["message"]
+
+
+def test_a_file_without_weight_plays_no_part(here):
+    table = people(N).with_columns(pl.lit(1.0).alias("w"))
+    for i, rows in enumerate((table[:40], table[40:])):
+        rows.write_parquet(f"t{i}.parquet")
+    fit = f"--out m.cavity {FIT} --weight-column w"
+    known = run(f"fit t*.parquet {fit}").json
+    nothing = pl.lit(None).cast(pl.Float64)
+    odd = table[:9].with_columns(nothing.alias("height"), pl.lit("mauve").alias("colour"))
+    odd.with_columns(pl.lit(0.0).alias("w")).write_parquet("t2.parquet")
+    found = run(f"fit t*.parquet {fit}")
+    assert found.code == 0, found.err
+    assert (found.json["n_rows"], found.json["inputs"]) == (N, known["inputs"])
+    assert_close(found.json["log_evidence"], known["log_evidence"], "factorised")
+    for name in ("t0", "t1"):
+        odd.with_columns(pl.lit(0.0).alias("w")).write_parquet(f"{name}.parquet")
+    assert "weight 0" in run(f"fit t*.parquet {fit}").json["error"]["message"]
 
 
 def test_a_scheduler_that_does_not_answer(folder, monkeypatch):

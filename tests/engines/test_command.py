@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import polars as pl
 import pytest
@@ -63,6 +66,22 @@ def test_an_error_names_file_and_process(files):
     assert ran.json["error"]["kind"] == "data"
     assert "p1.parquet: column 'height', row 1: 'tall'" in ran.json["error"]["message"]
     assert "raised by the worker tcp://127.0.0.1" in ran.json["error"]["message"]
+
+
+def test_an_interrupt_reaches_the_command_alone(files):
+    """Ctrl-C of a terminal goes to all processes of the command."""
+    words = [sys.executable, "-m", "cavity", "fit", "p*.parquet", "--target", "weight", "--ignore"]
+    words += ["kind", "--inducing", "6", "--out", "m.cavity", "--processes", "2"]
+    how = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, start_new_session=True, **how) as command:
+        assert "rows at a time" in command.stderr.readline()
+        time.sleep(5.0)
+        os.killpg(command.pid, signal.SIGINT)
+        told = command.communicate(timeout=120)[1]
+    assert command.returncode in (0, 130), told  # it may have ended before
+    assert "Traceback" not in told
+    with pytest.raises(ProcessLookupError):
+        os.killpg(command.pid, 0)  # nobody is left
 
 
 def test_a_worker_that_is_killed_is_no_matter(files, monkeypatch):

@@ -1,10 +1,11 @@
 """The options --processes and --scheduler: what works on the parts of a table."""
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from cavity.cli.session import usage
+from cavity.cli.session import Session, usage
 from cavity.learning.engines.base import AbstractEngine, InProcess, Part
 from cavity.persistence.errors import DataError
 from cavity.tables.row_source import Passes
@@ -16,10 +17,13 @@ ANSWER = 20
 
 
 @contextlib.contextmanager
-def engine_of(processes: int | None, scheduler: str | None) -> Iterator[AbstractEngine | None]:
+def engine_of(
+    session: Session, processes: int | None, scheduler: str | None
+) -> Iterator[AbstractEngine | None]:
     """What works on the parts of a table while a command runs; None where nothing was asked for.
 
     Args:
+        session: for warnings of the engine.
         processes: number of processes to start.
         scheduler: address of a Dask scheduler.
 
@@ -37,6 +41,7 @@ def engine_of(processes: int | None, scheduler: str | None) -> Iterator[Abstract
     except ImportError:
         option = "--scheduler" if processes is None else "--processes"
         raise usage(option, 'it needs Dask: pip install "cavity[dask]"') from None
+    from cavity.engines.cluster import IDLE
     from cavity.engines.dask import Dask
 
     with contextlib.ExitStack() as opened:
@@ -52,7 +57,11 @@ def engine_of(processes: int | None, scheduler: str | None) -> Iterator[Abstract
                 f"({error}); start one by: dask scheduler",
                 kind="io",
             ) from None
-        yield Dask(opened.enter_context(client))
+        opened.enter_context(client)
+        opened.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("always", IDLE)
+        warnings.showwarning = lambda message, *_, **__: session.warn(str(message))
+        yield Dask(client)
 
 
 def _cluster(processes: int) -> Any:
@@ -68,6 +77,7 @@ def _cluster(processes: int) -> Any:
         host="127.0.0.1",
         dashboard_address=":0",
         silence_logs=50,
+        preload="cavity.engines.uninterrupted",
     )
 
 

@@ -15,6 +15,7 @@ from cavity.cli.progress import interruptible, progress
 from cavity.cli.request import Request
 from cavity.cli.session import INTERRUPTED, Outcome, Session, patient_interrupts
 from cavity.families.base import Family, loaded
+from cavity.learning.failures import EngineError
 from cavity.learning.infer import NumericalError
 from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.persistence import model_file as storage
@@ -43,11 +44,16 @@ def run_fit(session: Session, request: Request, families: Sequence[Family]) -> O
     if request.checkpoint is not None:
         kept = Checkpoint(request.checkpoint, resume=request.resume)
         kept.open()
-    with engine_of(request.processes, request.scheduler) as fitting.engine:
+    with engine_of(session, request.processes, request.scheduler) as fitting.engine:
+        reached = True
         try:
             return _carried_out(session, fitting, kept)
+        except EngineError:
+            reached = False
+            raise
         finally:
-            fitting.end()
+            if reached:
+                fitting.end()
 
 
 def _carried_out(session: Session, fitting: AbstractFitting, kept: Checkpoint | None) -> Outcome:

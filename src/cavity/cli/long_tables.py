@@ -1,8 +1,11 @@
 """Long tables of a fit: passes over them, and their rows as numbers, part by part."""
 
+import bisect
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +16,12 @@ from cavity.cli.table_parts import parts_of, parts_record
 from cavity.columns.warnings import EncodingWarnings
 from cavity.inference.graph.rows import WEIGHT
 from cavity.learning.data.parts import Parts
-from cavity.learning.engines.base import AbstractEngine, InProcess, Part
-from cavity.persistence.errors import DataError
+from cavity.learning.engines.base import AbstractEngine, InProcess
+from cavity.persistence.errors import CellError, DataError
 from cavity.tables.batched import no_rows, pieces_of
 from cavity.tables.class_labels import class_values
 from cavity.tables.row_source import DropNumbers, Passes, RowSource
-from cavity.tables.schema import Encoded, Schema
+from cavity.tables.schema import Encoded, Schema, weightless
 from cavity.tables.survey import (
     ClassSurvey,
     ColumnsSeen,
@@ -46,7 +49,7 @@ class LongTables:
 
     def __init__(self, files: Sequence[str], size: int, engine: AbstractEngine | None):
         self.files, self.size, self.asked = files, size, engine
-        self.engine = engine or InProcess()
+        self.engine, self.fit = engine or InProcess(), uuid.uuid4().hex
         pieces = pieces_of(files, size)
         self.columns, self.parts = pieces[0].columns, parts_of(pieces)
 
@@ -54,12 +57,15 @@ class LongTables:
         """What some columns hold.
 
         Raises:
-            DataError: for a table without rows.
+            DataError: for a table without rows, or none that counts.
         """
         survey = ColumnSurvey(columns, weight_column)
         found = self.engine.sum(survey, self.parts, ColumnsSeen.__add__)
         if found is None or not sum(found.rows):
-            raise no_rows(", ".join(self.files[:1]))
+            one = len(self.files) == 1
+            raise no_rows(self.files[0] if one else f"each of {len(self.files)} files")
+        if not found.evidence:
+            raise weightless(weight_column)
         return found
 
     def classes(self, schema: Schema) -> tuple[str, ...]:
@@ -91,6 +97,27 @@ class LongTables:
         assert found is not None
         return found
 
+    def drop(self) -> None:
+        """Drops the numbers of the rows, where their parts were last."""
+        for _ in self.engine.each(DropNumbers(self.fit), self.parts):
+            pass
+
+    @contextlib.contextmanager
+    def blamed(self, rows: Sequence[int]) -> Iterator[None]:
+        """Errors in cells tell of rows of the table, and are to tell of a file and its rows.
+
+        Args:
+            rows: of each part.
+        """
+        try:
+            yield
+        except CellError as error:
+            starts = self.starts(rows)
+            number = bisect.bisect_right(starts, error.row) - 1
+            piece = self.parts[number].source
+            with piece.blamed():
+                raise error.further_down(piece.start - starts[number]) from None
+
     def as_numbers(
         self, survey: RowSurvey, seen: RowsSeen, places: np.ndarray | None
     ) -> "LongRows":
@@ -105,7 +132,7 @@ class LongTables:
         before = self.starts(seen.lengths)
         told = passes if self.asked is None else Passes()  # an engine tells of its own
         sources = tuple(
-            RowSource(part.source, reading, digest, row, told, places)
+            RowSource(self.fit, part.source, reading, digest, row, told, places)
             for part, digest, row in zip(self.parts, seen.digests, before, strict=True)
         )
         inputs = len(reading.schema.features)
@@ -148,12 +175,6 @@ class LongRows:
         """All rows, part by part."""
         named = [part.name for part in self.table.parts]
         return Parts(self.sources, names=named, size=self.table.size)
-
-    def drop(self) -> None:
-        """Drops the numbers, wherever they are kept."""
-        parts = [Part(i, "", source) for i, source in enumerate(self.sources)]
-        for _ in self.table.engine.each(DropNumbers(), parts):
-            pass
 
     @property
     def record(self) -> dict[str, int]:

@@ -45,7 +45,7 @@ class FitRows(AbstractFitting[E, TableModel]):
     def end(self) -> None:
         """Drops the numbers of a long table."""
         if self._tables is not None and self._tables.long is not None:
-            self._tables.long.drop()
+            self._tables.long.table.drop()
 
     def check(self) -> None:
         """Raises a usage error for a task or likelihood that does not go with the rest."""

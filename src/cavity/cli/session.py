@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import glob
 import json
 import os
 import signal
@@ -190,9 +189,12 @@ def refuse_overwriting(declared: Mapping[str, Any], given: Mapping[str, Any]) ->
 
 def _is_among(one: str, given: str) -> bool:
     """True if a file is the one of another name, or one of those that a pattern stands for."""
-    if _same_file(one, given):
-        return True
-    return not os.path.lexists(given) and any(_same_file(one, path) for path in glob.glob(given))
+    from cavity.tables.batched import table_files
+
+    found: tuple[str, ...] = (given,)
+    with contextlib.suppress(DataError):  # of a pattern of no file
+        found = table_files(given)
+    return any(_same_file(one, path) for path in found)
 
 
 def _same_file(one: str, other: str) -> bool:

@@ -130,7 +130,7 @@ class TableParts:
         self.given, self.files, self.engine = given, table_files(given), engine
         self.size = batch_size(self.files, rows, engine)
         if self.size is None:
-            self.parts = (Part(0, "", WholeTable(given)),)
+            self.parts = (Part(0, "", WholeTable(self.files[0])),)
         else:
             self.parts = parts_of(pieces_of(self.files, self.size))
         self.schema, self.keep, self.reading = schema, tuple(keep), reading

@@ -31,7 +31,7 @@ from cavity.tables.batched import table_files
 from cavity.tables.files import read_table
 from cavity.tables.roles import Roles, learn_schema, schema_from
 from cavity.tables.row_source import Reading
-from cavity.tables.schema import Encoded, Schema, encode, without_weightless
+from cavity.tables.schema import Encoded, Schema, encode, weightless, without_weightless
 from cavity.tables.survey import RowSurvey
 from cavity.tables.table_model import check_targets
 
@@ -84,9 +84,14 @@ def read(session: Session, asked: Asked, engine: AbstractEngine | None) -> Table
     files = table_files(request.table)
     size = batch_size(files, request.batch_rows, engine)
     if size is None:
-        found = _read_whole(session, asked)
+        found = _read_whole(session, asked, files[0])
     else:
-        found = _read_long(session, asked, LongTables(files, size, engine))
+        table = LongTables(files, size, engine)
+        try:
+            found = _read_long(session, asked, table)
+        except (DataError, KeyboardInterrupt):
+            table.drop()
+            raise
     for warning in _doubts(found):
         session.warn(warning)
     if request.test is None:
@@ -127,9 +132,9 @@ def _doubts(tables: Tables) -> Iterator[str]:
             )
 
 
-def _read_whole(session: Session, asked: Asked) -> Tables:
+def _read_whole(session: Session, asked: Asked, path: str) -> Tables:
     request, method = asked.request, method_of(asked)
-    table = without_weightless(read_table(request.table), request.weight_column)
+    table = without_weightless(read_table(path), request.weight_column)
     schema = learn_schema(table, _roles(request))
     task, likelihood = decide(schema, request.task, asked.given.get("likelihood"))
     how: dict[str, Any] = {
@@ -232,12 +237,14 @@ def _read_long(session: Session, asked: Asked, table: LongTables) -> Tables:
     session.note(f"{request.table} is read {table.size} rows at a time")
     read_columns = tuple(name for name in table.columns if name not in (request.ignore or ()))
     seen = table.columns_seen(read_columns, request.weight_column)
-    schema = schema_from(table.columns, seen.evidence.__getitem__, roles)
+    with table.blamed(seen.rows):
+        schema = schema_from(table.columns, seen.evidence.__getitem__, roles)
     task, likelihood = decide(schema, request.task, asked.given.get("likelihood"))
     labels = task == CLASSIFICATION
     if labels:
         schema = schema.with_target_categories(table.classes(schema))
     survey = RowSurvey(
+        table.fit,
         Reading(schema, request.drop_missing, request.weight_column),
         table.starts(seen.rows),
         request.seed,
@@ -249,6 +256,8 @@ def _read_long(session: Session, asked: Asked, table: LongTables) -> Tables:
     schema = dataclasses.replace(schema, ranges=found.ranges)
     report_warnings(session, request.table, found.noticed)
     rows, places = sum(found.lengths), None
+    if not rows:
+        raise weightless(request.weight_column)
     if labels:
         there = sorted(found.sample.classes)
         classes = schema.targets[0].categories

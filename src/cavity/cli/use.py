@@ -71,7 +71,7 @@ def predict(
     reading: dict[str, Any] = {"drop_missing": drop_missing, "need_targets": density}
     reading |= {"keep": [*dict.fromkeys(keep or ())]}
     names: list[str] = []
-    with engine_of(processes, scheduler) as engine, predictions_file(out) as add:
+    with engine_of(session, processes, scheduler) as engine, predictions_file(out) as add:
         parts = TableParts(table, fitted.schema, batch_rows, engine=engine, **reading)
         for columns in parts.each(Predicted(fitted, levels, wrong, density)):
             add(columns)
@@ -193,7 +193,7 @@ def evaluate(
             f"rows count once here; the fit weighed them by column {quoted(weighed)} "
             "(--weight-column)"
         )
-    with engine_of(processes, scheduler) as engine:
+    with engine_of(session, processes, scheduler) as engine:
         parts = TableParts(table, fitted.schema, batch_rows, engine=engine, **how)
         metrics, record = scores(fitted, parts), parts.record
     report_warnings(session, table, parts.noticed)

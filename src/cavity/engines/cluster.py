@@ -13,6 +13,8 @@ from cavity.numerics.text import plural
 
 # Seconds in which a worker that was late is given nothing, where there are others.
 REST = 60.0
+# A pattern of the warning about workers without work.
+IDLE = ".*have nothing to do"
 # Addresses of this computer.
 LOOPBACK = ("tcp://127.", "tls://127.")
 

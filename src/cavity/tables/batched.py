@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import glob
 import os
 from collections.abc import Iterator, Sequence
@@ -66,6 +67,7 @@ class LongTable:
         start: rows of the file before the piece.
         length: rows of the piece; None for all that follow.
         several: whether the table has other files: messages name this one, which may be empty.
+        place: where processes of other folders find the file; None for `path`.
     """
 
     path: Path
@@ -76,6 +78,7 @@ class LongTable:
     start: int = 0
     length: int | None = None
     several: bool = False
+    place: Path | None = None
 
     @property
     def name(self) -> str:
@@ -94,9 +97,10 @@ class LongTable:
             DataError: if the file cannot be read, has no rows, or is broken further down.
         """
         names = (*INDEX[:1] * self.index, *self.columns)
-        first, blank = self.start, _blank_lines(self.path)
-        with _readable(self.path):
-            chosen = _scan(self.path, names, self.separator).select(columns or self.columns)
+        place = self.place or self.path
+        first, blank = self.start, _blank_lines(place)
+        with _readable(self.path, place):
+            chosen = _scan(place, names, self.separator).select(columns or self.columns)
             if self.length is not None:
                 chosen = chosen.slice(self.start, self.length)
             for part in _held_back(
@@ -178,7 +182,8 @@ def pieces_of(files: Sequence[str], rows: int) -> tuple[LongTable, ...]:
     Raises:
         DataError: if a file cannot be read, or has other columns than the first one.
     """
-    tables = [long_table(path, rows) for path in files]
+    found = [long_table(path, rows) for path in files]
+    tables = [dataclasses.replace(table, place=table.path.absolute()) for table in found]
     first = tables[0]
     for table in tables[1:]:
         lacking = [name for name in first.columns if name not in table.columns]
@@ -268,15 +273,23 @@ def _held_back(parts: Iterator[DataFrame], count: int) -> Iterator[DataFrame]:
 
 
 @contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Raise the reader's errors again in plain words."""
+def _readable(path: Path, place: Path | None = None) -> Iterator[None]:
+    """Raise the reader's errors again in plain words; that there is no file as it is.
+
+    Args:
+        path: what messages call the file.
+        place: where it is; None for `path`.
+    """
     import polars as pl
 
+    place = place or path
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        if not place.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place)) from None
         if ending(path) == ".parquet":
             raise not_parquet(path, error) from None
-        with path.open("rb") as file:
+        with place.open("rb") as file:
             why = why_no_csv(file, error)
         raise DataError(f"{path} cannot be read as csv: {why}") from None

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from cavity.columns.frames import DataFrame
-from cavity.learning.failures import EngineError
 from cavity.persistence.atomic_file import (
     reason,
     regular_bytes,
@@ -238,13 +237,27 @@ def predictions_file(path: str | Path) -> Iterator[Callable[[Mapping[str, Any]],
     """
     check_output(path)
     path = Path(path)
-    try:
-        with whole_file(path) as file, tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    with contextlib.ExitStack() as opened:
+        with _writing(path):
+            file = opened.enter_context(whole_file(path))
+            folder = opened.enter_context(tempfile.TemporaryDirectory(dir=path.parent))
             into = _CsvParts(file) if ending(path) == ".csv" else _ParquetParts(file, folder)
-            yield into.add
+
+        def add(columns: Mapping[str, Any]) -> None:
+            with _writing(path):
+                into.add(columns)
+
+        yield add
+        with _writing(path):
             into.finish()
-    except EngineError:
-        raise
+            opened.close()
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Says that a file cannot be written."""
+    try:
+        yield
     except OSError as error:
         raise DataError(f"cannot write {path}: {reason(error)}", kind="io") from None
 

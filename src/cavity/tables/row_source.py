@@ -120,6 +120,7 @@ class RowSource:
     The numbers, 8 bytes each, are in a file of the process, and go with it.
 
     Attributes:
+        fit: what the numbers belong to; different for all fits.
         piece: the rows in their file.
         reading: how they become numbers.
         digest: a hash of these, from the first pass over them.
@@ -128,6 +129,7 @@ class RowSource:
         places: by the place of a class, its place among those that there are; None for none.
     """
 
+    fit: str
     piece: LongTable
     reading: Reading
     digest: str
@@ -142,11 +144,11 @@ class RowSource:
             DataError: where the file has changed since the first pass.
             OSError: if there is no room for the numbers.
         """
-        path, done = numbers_file(self.digest), 0
+        path, done = numbers_file(self.fit, self.digest), 0
         if not path.exists():
-            _, found = written(self.reading, self.reading.encoded(self.piece))
+            _, found = written(self.fit, self.reading, self.reading.encoded(self.piece))
             if found != self.digest:
-                numbers_file(found).unlink(missing_ok=True)
+                numbers_file(self.fit, found).unlink(missing_ok=True)
                 raise DataError(
                     f"{self.piece.path} has changed since the fit began: leave the table as it "
                     "is, or fit again",
@@ -162,18 +164,18 @@ class RowSource:
                 yield self.reading.batch_of(table, self.places)
 
 
-def numbers_file(digest: str) -> Path:
-    """The file of the numbers with this hash."""
-    return kept_folder() / f"rows-{digest}"
+def numbers_file(fit: str, digest: str) -> Path:
+    """The file of the numbers of a fit with this hash."""
+    return kept_folder() / f"rows-{fit}-{digest}"
 
 
-def written(reading: Reading, parts: Iterator[Encoded]) -> tuple[int, str]:
+def written(fit: str, reading: Reading, parts: Iterator[Encoded]) -> tuple[int, str]:
     """Writes numbers to a file of this process; their rows and their hash.
 
     Raises:
         OSError: if there is no room for them.
     """
-    begun, rows = kept_folder() / f"rows-{uuid.uuid4().hex}.begun", 0
+    begun, rows = numbers_file(fit, f"{uuid.uuid4().hex}.begun"), 0
     digest = hashlib.sha256()
     try:
         with begun.open("wb") as file:
@@ -183,7 +185,7 @@ def written(reading: Reading, parts: Iterator[Encoded]) -> tuple[int, str]:
                 digest.update(table.data)
                 _keep(file, table)
         found = digest.hexdigest()
-        begun.replace(numbers_file(found))
+        begun.replace(numbers_file(fit, found))
     finally:
         begun.unlink(missing_ok=True)
     return rows, found
@@ -210,8 +212,16 @@ def _keep(file: BinaryIO, table: np.ndarray) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class DropNumbers:
-    """Drops the numbers of the rows of a part, whose source is a `RowSource`."""
+    """Drops the numbers of a fit that a process keeps.
+
+    Attributes:
+        fit: what they belong to.
+    """
+
+    fit: str
 
     def __call__(self, part: Part) -> None:
-        """Of one part, in this process."""
-        numbers_file(part.source.digest).unlink(missing_ok=True)
+        """Of all parts, in this process."""
+        del part
+        for path in kept_folder().glob(numbers_file(self.fit, "*").name):
+            path.unlink(missing_ok=True)

@@ -231,6 +231,8 @@ def encode(
         columns = dict.fromkeys(table.columns)
         for name in needed:
             need_column(columns, name)
+        rows, none = table.height, first is not None and counts_for_nothing(table, weight_column)
+        table = table.clear() if none else table
         table = schema.as_numbers(table.select([*dict.fromkeys(needed)]))
         unseen: Unseen = {}
         inputs = [column.numbers(table[column.name], unseen) for column in schema.inputs]
@@ -247,7 +249,7 @@ def encode(
         for name, values in weights.items():
             kept = kept & (values > 0.0)
             if complete and not part and not np.any(kept):
-                raise DataError(f"every row has weight 0 in column {quoted(name)}")
+                raise weightless(name)
         known: dict[str | None, np.ndarray] = {name: v[kept] for name, v in side.items()}
         X = np.hstack(inputs)[kept]
         outside = outside_of(schema.ranges, schema.encoder, X) if schema.ranges else {}
@@ -262,6 +264,9 @@ def encode(
             first=first or 0,
             weight=known.get(weight_column),
         )
+    if none:
+        kept, noticed = np.zeros(rows, bool), EncodingWarnings(rows, rows)
+        found = dataclasses.replace(found, kept=kept, noticed=noticed)
     if not part:
         refuse_empty(found.noticed)
     return found
@@ -301,6 +306,22 @@ def _encode_positive(table: DataFrame, name: str) -> np.ndarray:
         story = f"{values[row]:g} is not positive; noise variances and exposures are"
         raise CellError(name, row, story)
     return values
+
+
+def weightless(column: str | None) -> DataError:
+    """The error for a table none of whose rows count."""
+    return DataError(f"every row has weight 0 in column {quoted(str(column))}")
+
+
+def counts_for_nothing(table: DataFrame, weight_column: str | None) -> bool:
+    """Whether all rows of a table have weight 0, so that what is in them plays no part.
+
+    Raises:
+        DataError: for weights that are no numbers.
+    """
+    if weight_column is None or weight_column not in table.columns or not table.height:
+        return False
+    return not np.any(_encode_weights(table, weight_column) != 0.0)
 
 
 def without_weightless(table: DataFrame, weight_column: str | None) -> DataFrame:

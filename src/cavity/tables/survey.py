@@ -14,7 +14,7 @@ from cavity.persistence.errors import CellError, DataError
 from cavity.tables.batched import LongTable
 from cavity.tables.class_labels import classes_of
 from cavity.tables.row_source import Reading, written
-from cavity.tables.schema import Encoded, Schema, without_weightless
+from cavity.tables.schema import Encoded, Schema, counts_for_nothing, without_weightless
 
 # Rows from which starting values and inducing points come; of fewer all.
 SAMPLED = 20_000
@@ -58,10 +58,11 @@ class ColumnSurvey:
         for first, table in piece.parts(*self.columns):
             with piece.blamed():
                 try:
+                    none = counts_for_nothing(table, self.weight_column)
                     table = without_weightless(table, self.weight_column)
                 except CellError as error:
                     raise error.further_down(first) from None
-            seen = {name: evidence(table[name]) for name in self.columns}
+            seen = {} if none else {name: evidence(table[name]) for name in self.columns}
             both = found + ColumnsSeen((table.height,), seen)
             found = ColumnsSeen((sum(both.rows),), both.evidence)
         return found
@@ -178,6 +179,7 @@ class RowSurvey:
     """Makes numbers of the rows of a part, which is a piece of a table, and keeps them there.
 
     Attributes:
+        fit: what the numbers belong to.
         reading: how.
         starts: rows of the table before each part.
         seed: of the sample.
@@ -185,6 +187,7 @@ class RowSurvey:
         check: raises for targets that the likelihood does not take.
     """
 
+    fit: str
     reading: Reading
     starts: tuple[int, ...]
     seed: int
@@ -210,7 +213,7 @@ class RowSurvey:
                 seen = seen + self._seen(encoded, row)
                 yield encoded
 
-        rows, digest = written(self.reading, noted())
+        rows, digest = written(self.fit, self.reading, noted())
         return dataclasses.replace(seen, lengths=(rows,), digests=(digest,))
 
     def _seen(self, part: Encoded, row: int) -> RowsSeen:
