@@ -219,7 +219,7 @@ def test_two_processes_give_the_same_bits(fitted, labelled, small):
             cavity.GPRegressor(n_inducing=5).fit(X, Y, batches=table, engine=engine)
     finally:
         engine.close()
-    assert len(engine.processes) == 2
+    assert len(engine.numbers) == 2
     assert elsewhere.log_evidence_ == fitted.log_evidence_
     assert classes.log_evidence_ == classifier().log_evidence_
     assert list(classes.classes_) == ["down", "up"]

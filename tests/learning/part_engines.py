@@ -45,14 +45,14 @@ class TwoProcesses(AbstractEngine):
         self.pools = [
             concurrent.futures.ProcessPoolExecutor(1, context, _start, (double,)) for _ in range(2)
         ]
-        self.processes = set()
+        self.numbers = set()
 
     def each(self, work, parts):
         own = [(self.pools[part.index % 2], part) for part in reversed(parts)]
         futures = [pool.submit(_done, work, part) for pool, part in own]
         for future in concurrent.futures.as_completed(futures):
             index, value, process = future.result()
-            self.processes.add(process)
+            self.numbers.add(process)
             yield index, value
 
     def close(self):

@@ -71,7 +71,7 @@ def test_two_processes_give_the_same_bits(in_parts):
         again = cavity.infer(elsewhere.model, parts(), power=0.5, missing="skip", engine=engine)
     finally:
         engine.close()
-    assert os.getpid() not in engine.processes
+    assert os.getpid() not in engine.numbers
     assert elsewhere.history == in_parts.history
     assert elsewhere.log_evidence == in_parts.log_evidence
     assert same_bits(elsewhere.posterior, in_parts.posterior)

@@ -146,8 +146,9 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         Raises:
             ValueError: for unusable inputs.
         """
+        rows = Rows(self._inputs(X), {})
         answer = ClassLogProbabilities(self.posterior_, len(self.classes_))
-        (found,) = row_by_row(answer, Rows(self._inputs(X), {}), engine)
+        (found,) = row_by_row(answer, rows, engine)
         return found
 
     @in_double

@@ -53,17 +53,14 @@ class AbstractEngine(abc.ABC):
 
     To implement:
         `each(work, parts)`.
+
+    Attributes:
+        processes: the number of processes that have done a part.
+        retries: how often a part was done again, because its process was lost, failed or was late.
     """
 
-    @property
-    def processes(self) -> int:
-        """Processes that have done a part."""
-        return 1
-
-    @property
-    def retries(self) -> int:
-        """How often a part was done again, because its process was lost, failed or was late."""
-        return 0
+    processes: int = 1
+    retries: int = 0
 
     @abc.abstractmethod
     def each(self, work: Callable[[Part], T], parts: Sequence[Part]) -> Iterator[tuple[int, T]]:
