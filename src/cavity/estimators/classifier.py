@@ -164,7 +164,7 @@ class GPClassifier(
 
         Raises:
             ValueError: for unusable data or settings, and for an engine without batches.
-            EngineError: from an engine that cannot go on.
+            cavity.engines.EngineError: from an engine that cannot go on.
         """
         self._check_settings()
         course = Course(callback, checkpoint).over(batches, engine)

@@ -180,7 +180,7 @@ class GPRegressor(
 
         Raises:
             ValueError: for unusable data or settings, and for an engine without batches.
-            EngineError: from an engine that cannot go on.
+            cavity.engines.EngineError: from an engine that cannot go on.
         """
         self._check_settings()
         side = given(noise_variance=noise_variance, exposure=exposure, weight=sample_weight)
