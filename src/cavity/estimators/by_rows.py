@@ -128,7 +128,7 @@ def row_by_row(
 
     Raises:
         ValueError: for unusable rows.
-        EngineError: from an engine that cannot go on.
+        cavity.engines.EngineError: from an engine that cannot go on.
     """
     parts = _parts(rows)
     found = dict((InProcess() if engine is None else engine).each(answer, parts))

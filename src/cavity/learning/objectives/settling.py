@@ -73,7 +73,7 @@ class Sweeper:
             then: the function, which may make passes with the sites.
 
         Raises:
-            EngineError: where processes have lost sites again and again.
+            cavity.engines.EngineError: where processes have lost sites again and again.
         """
         rounding = ROUNDING * float(np.finfo(np.asarray(at.jitter).dtype).eps)
         tolerance = max(tolerance, rounding)
