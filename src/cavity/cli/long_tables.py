@@ -17,10 +17,11 @@ from cavity.columns.warnings import EncodingWarnings
 from cavity.inference.graph.rows import WEIGHT
 from cavity.learning.data.parts import Parts
 from cavity.learning.engines.base import AbstractEngine, InProcess
+from cavity.learning.engines.kept import Dropped
 from cavity.persistence.errors import CellError, DataError
 from cavity.tables.batched import no_rows, pieces_of
 from cavity.tables.class_labels import class_values
-from cavity.tables.row_source import DropNumbers, Passes, RowSource
+from cavity.tables.row_source import Passes, RowSource
 from cavity.tables.schema import Encoded, Schema, weightless
 from cavity.tables.survey import (
     ClassSurvey,
@@ -99,7 +100,7 @@ class LongTables:
 
     def drop(self) -> None:
         """Drops the numbers of the rows, where their parts were last."""
-        for _ in self.engine.each(DropNumbers(self.fit), self.parts):
+        for _ in self.engine.each(Dropped(self.fit), self.parts):
             pass
 
     @contextlib.contextmanager

@@ -13,7 +13,6 @@ import numpy as np
 
 from cavity.inference.graph.rows import WEIGHT
 from cavity.learning.data.batches import Batch
-from cavity.learning.engines.base import Part
 from cavity.learning.engines.kept import kept_folder
 from cavity.persistence.atomic_file import reason
 from cavity.persistence.errors import DataError
@@ -166,7 +165,7 @@ class RowSource:
 
 def numbers_file(fit: str, digest: str) -> Path:
     """The file of the numbers of a fit with this hash."""
-    return kept_folder() / f"rows-{fit}-{digest}"
+    return kept_folder() / f"{fit}-rows-{digest}"
 
 
 def written(fit: str, reading: Reading, parts: Iterator[Encoded]) -> tuple[int, str]:
@@ -208,20 +207,3 @@ def _keep(file: BinaryIO, table: np.ndarray) -> None:
             f"{tempfile.gettempdir()}, and it cannot be written: {reason(error)}; make room, "
             "or name another folder by the environment variable TMPDIR",
         ) from None
-
-
-@dataclasses.dataclass(frozen=True)
-class DropNumbers:
-    """Drops the numbers of a fit that a process keeps.
-
-    Attributes:
-        fit: what they belong to.
-    """
-
-    fit: str
-
-    def __call__(self, part: Part) -> None:
-        """Of all parts, in this process."""
-        del part
-        for path in kept_folder().glob(numbers_file(self.fit, "*").name):
-            path.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.learning.data.arrays import pad_rows
 from cavity.learning.data.batches import BUFFER
-from cavity.learning.data.block_sum import BlockSum, Dropped
+from cavity.learning.data.block_sum import BlockSum
 from cavity.learning.data.blocks import BlockLayout, cut, joined, row_range
 from cavity.learning.data.fingerprint import to_text
 from cavity.learning.data.scales import Tallies
@@ -24,6 +24,7 @@ from cavity.learning.data.training_data import (
     StoredSites,
 )
 from cavity.learning.engines.base import AbstractEngine, Part
+from cavity.learning.engines.kept import Dropped
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.chunking import padded_size
 from cavity.numerics.tree import to_numpy

@@ -11,7 +11,7 @@ import numpy as np
 from cavity.learning.data.blocks import BlockLayout
 from cavity.learning.data.training_data import StoredSites
 from cavity.learning.engines.base import AbstractPartWork, Part
-from cavity.learning.engines.kept import KeptBlocks, forget_all
+from cavity.learning.engines.kept import KeptBlocks
 from cavity.numerics.tree import on_device, to_numpy
 from cavity.numerics.types import PyTree
 
@@ -99,21 +99,6 @@ class BlockSum(AbstractPartWork[T]):
                 continue
             found = KeptBlocks(stored.fit, part.index, stored.name).read(number, _flat(like))
             yield _as(like, found), block
-
-
-@dataclasses.dataclass(frozen=True)
-class Dropped:
-    """Drops the sites of a part.
-
-    Attributes:
-        fit: what they belong to.
-    """
-
-    fit: str
-
-    def __call__(self, part: Part) -> None:
-        """Of one part, in this process."""
-        forget_all(self.fit, part.index)
 
 
 def _flat(tree: PyTree) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import dataclasses
 import functools
 import shutil
 import tempfile
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+
+from cavity.learning.engines.base import Part
 
 
 class Lost(RuntimeError):
@@ -59,10 +62,21 @@ class KeptBlocks:
         self.path.unlink(missing_ok=True)
 
 
-def forget_all(fit: str, part: int) -> None:
-    """Drops all vectors of a part that belong to a fit, and what was begun of them."""
-    for path in kept_folder().glob(f"{fit}-{part}-*"):
-        path.unlink(missing_ok=True)
+@dataclasses.dataclass(frozen=True)
+class Dropped:
+    """Drops what a process keeps for a fit, and what was begun of it.
+
+    Attributes:
+        fit: what it belongs to.
+    """
+
+    fit: str
+
+    def __call__(self, part: Part) -> None:
+        """Of all parts, in this process."""
+        del part
+        for path in kept_folder().glob(f"{self.fit}-*"):
+            path.unlink(missing_ok=True)
 
 
 _GIVEN: ContextVar[str | None] = ContextVar("where numbers are kept", default=None)
